@@ -1,8 +1,8 @@
 //! One probe, from the stored inputs of its source to the observation.
 //!
 //! Checks robots.txt if the source obeys it, sends one conditional GET, and parses a changed document. Items
-//! and model are read from the store only then, or if it is time to review the model. Every failure is a
-//! result of the probe and never ends the daemon. Must not decide anything about schedules.
+//! and model are read from the store only then, or if an answer without updates may have a consequence. Every
+//! failure is a result of the probe and never ends the daemon. Must not decide anything about schedules.
 
 use std::sync::Arc;
 
@@ -23,6 +23,7 @@ use tidewatch_core::engine::event::{Failure, MovedTo, ProbeAnswer, ProbeReport, 
 use tidewatch_core::engine::params::HostGroup;
 use tidewatch_core::engine::rule_counts::RuleMatches;
 use tidewatch_core::model::learn::ProbedUpdates;
+use tidewatch_core::model::silence::{LearnedProbe, LearnedUntil};
 use tidewatch_core::model::source_model::ModelUpdate;
 use tidewatch_core::observe::{self, FetchedDocument, Observation, SourceKind, Unreadable, UpdateKind};
 use tidewatch_core::planning::expected::since_last_probe;
@@ -209,21 +210,21 @@ impl ProbeExchange<'_> {
         answer: &HttpAnswer,
         outcome: ProbeOutcome,
     ) -> Result<Finished, Stopped> {
-        let started = self.attempt.started;
-        let review = self.launch.inputs.review_at.is_none_or(|at| at <= started);
-        let learned = if review || self.has_rules {
-            let inputs = self.probe_inputs(context).await?;
-            let mut model = StoredModel::read(&self.launch.spec.learning, &inputs, started);
-            let expected = self.expected(&inputs);
-            let probed = self.probed(inputs.seen.last_success, None);
-            let update = model.learn(&probed, answer.modified_at);
-            let beliefs = Some(model.record(&update));
-            let document =
-                Some(DocumentRecord { body_hash: None, learned_until: started, review_at: None });
-            Learned { update, beliefs, document, expected }
-        } else {
-            let newest = answer.modified_at.filter(|&at| at <= started);
-            Learned { update: ModelUpdate { newest, ..ModelUpdate::default() }, ..Learned::default() }
+        let learned = match self.skip(answer) {
+            Some(update) => Learned { update, ..Learned::default() },
+            None => {
+                let inputs = self.probe_inputs(context).await?;
+                let mut model =
+                    StoredModel::read(&self.launch.spec.learning, &inputs, self.attempt.started);
+                let probed = self.probed(inputs.seen.last_success, None);
+                let LearnedProbe { update, learned, changed } = model.learn(&probed, answer.modified_at);
+                Learned {
+                    beliefs: changed.then(|| model.record(&update)),
+                    update,
+                    document: Some(self.document_record(None, learned, inputs.fitted_at)),
+                    expected: self.expected(&inputs),
+                }
+            }
         };
         let rules = self
             .has_rules
@@ -236,6 +237,25 @@ impl ProbeExchange<'_> {
             document: learned.document,
             ..self.done(answer, answered)
         })
+    }
+
+    /// The result of an answer without updates, if the model need not be read for it. Rules need the rate.
+    fn skip(&self, answer: &HttpAnswer) -> Option<ModelUpdate> {
+        let (known, now) = (&self.launch.inputs, self.attempt.started);
+        let current = known.review_settings == Some(self.launch.spec.learning.settings_hash());
+        let learned = known.learned.filter(|_| current && !self.has_rules)?;
+        // Not after now: the clock may have been set back.
+        learned.skip((known.last_look?, now), known.newest.map(|at| at.min(now)), answer.modified_at)
+    }
+
+    fn document_record(
+        &self,
+        body_hash: Option<u64>,
+        learned: LearnedUntil,
+        fitted_at: Option<Timestamp>,
+    ) -> DocumentRecord {
+        let review_settings = self.launch.spec.learning.settings_hash();
+        DocumentRecord { body_hash, learned, fitted_at, review_settings }
     }
 
     /// An answer with a document. An unchanged one is not parsed.
@@ -255,15 +275,15 @@ impl ProbeExchange<'_> {
             return Ok(finished.with_bytes(bytes));
         }
         let inputs = self.probe_inputs(context).await?;
-        let expected = self.expected(&inputs);
+        let (expected, fitted_at) = (self.expected(&inputs), inputs.fitted_at);
         let read = self.read(context, &answer, body, inputs).await;
-        let Read { observation, model_update, beliefs, matches } =
+        let Read { observation, learned, beliefs, matches } =
             read.map_err(|error| self.unreadable(&answer, error))?;
         // An edit is no update of which a rate could be learned.
         let new = observation.updates.iter().filter(|update| update.kind != UpdateKind::Edited).count();
         let mut answered = answered(&answer);
         answered.updates = u32::try_from(new).unwrap_or(u32::MAX);
-        answered.model = model_update;
+        answered.model = learned.update;
         answered.rules =
             self.has_rules.then(|| Box::new(RuleReading { matches, found: answered.updates, expected }));
         answered.gap = observation.gap;
@@ -278,13 +298,12 @@ impl ProbeExchange<'_> {
         }
         let outcome =
             if observation.updates.is_empty() { ProbeOutcome::Unchanged } else { ProbeOutcome::Updated };
-        let learned_until = self.attempt.started;
         let finished = Finished {
             outcome,
             validators: self.validators(&answer),
             observation: Some(observation),
-            beliefs: Some(beliefs),
-            document: Some(DocumentRecord { body_hash: Some(hash), learned_until, review_at: None }),
+            beliefs,
+            document: Some(self.document_record(Some(hash), learned.learned, fitted_at)),
             ..self.done(&answer, answered)
         };
         Ok(finished.with_bytes(bytes))
@@ -349,10 +368,10 @@ impl ProbeExchange<'_> {
             let (kind, last) = (source.kind, inputs.seen.last_success);
             let mut model = StoredModel::read(&spec.learning, &inputs, started);
             let probed = ProbedUpdates { kind, last, now: started, seen: Some(&observation), except: None };
-            let model_update = model.learn(&probed, modified_at);
-            let beliefs = model.record(&model_update);
+            let learned = model.learn(&probed, modified_at);
+            let beliefs = learned.changed.then(|| model.record(&learned.update));
             let matches = rule_checks::matches(&rules, source, &mut observation);
-            Ok(Read { observation, model_update, beliefs, matches })
+            Ok(Read { observation, learned, beliefs, matches })
         };
         context.readers.run(large, reading).await.unwrap_or_else(|| Err(READER_PANICKED.to_owned()))
     }
@@ -437,8 +456,8 @@ async fn headers(spec: &Spec) -> Result<HeaderMap, String> {
 /// A parsed answer.
 struct Read {
     observation: Observation,
-    model_update: ModelUpdate,
-    beliefs: BeliefsRecord,
+    learned: LearnedProbe,
+    beliefs: Option<BeliefsRecord>,
     matches: Vec<RuleMatches>,
 }
 

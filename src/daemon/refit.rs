@@ -27,6 +27,7 @@ use tidewatch_core::model::habits::update_times::UpdateTimes;
 use tidewatch_core::model::habits::weights::{FEW, WEIGHED_FOR};
 use tidewatch_core::model::history::{History, WeeklyEvidence};
 use tidewatch_core::model::residuals::dispersion;
+use tidewatch_core::model::silence;
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::source_id::SourceId;
@@ -77,7 +78,7 @@ impl RefitParams {
     fn learning(&self, name: &str) -> Arc<Learning> {
         match self.zones.get(name) {
             None => Arc::clone(&self.usual),
-            Some(zone) => Arc::new(Learning { zone: zone.clone(), ..(*self.usual).clone() }),
+            Some(zone) => Arc::new(self.usual.with(zone.clone(), self.usual.bursts)),
         }
     }
 
@@ -321,7 +322,10 @@ impl FitSubject {
         // If a page shows only whether it changed, all logged intervals together give more evidence than
         // the stored history.
         let history = match gaps.is_empty() {
-            true => learning.history(Some(&row.bytes), now),
+            true => {
+                let learned = learning.history(Some(&row.bytes), now);
+                silence::with_pending(learned, row.learned, row.last_look)
+            }
             false => censored::from_probes(gaps, &learning.zone, learning.half_life, now),
         };
         let evidence = history.evidence(now);

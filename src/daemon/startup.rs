@@ -4,6 +4,7 @@
 //! that the daemon would compute.
 
 use std::collections::{HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use jiff::tz::TimeZone;
@@ -56,9 +57,28 @@ pub struct Learning {
     pub bursts: burst::BurstParams,
     /// The longest burst; a longer one becomes the rhythm.
     pub cycle: Span,
+    settings_hash: u64,
 }
 
 impl Learning {
+    /// These parameters.
+    pub fn new(zone: TimeZone, half_life: Span, bursts: burst::BurstParams, cycle: Span) -> Self {
+        let mut hasher = DefaultHasher::new();
+        let settings = (env!("CARGO_PKG_VERSION"), zone.iana_name(), half_life, bursts, cycle);
+        format!("{settings:?}").hash(&mut hasher);
+        Self { zone, half_life, bursts, cycle, settings_hash: hasher.finish() }
+    }
+
+    /// The same, for another time zone and other parameters of burst detection.
+    pub fn with(&self, zone: TimeZone, bursts: burst::BurstParams) -> Self {
+        Self::new(zone, self.half_life, bursts, self.cycle)
+    }
+
+    /// A hash of the parameters, and of the version of the program, with which their meaning may change.
+    pub fn settings_hash(&self) -> u64 {
+        self.settings_hash
+    }
+
     /// Decodes a source's history; returns a new one if there are no readable bytes.
     pub fn history(&self, bytes: Option<&[u8]>, now: Timestamp) -> History {
         bytes
@@ -105,7 +125,7 @@ pub fn learning_of(usual: &Arc<Learning>, source: &SourceConfig) -> Arc<Learning
         zone => {
             let zone = zone.as_ref().unwrap_or(&usual.zone).clone();
             let bursts = burst::BurstParams { with_ratio, ..usual.bursts };
-            Arc::new(Learning { zone, bursts, ..(**usual).clone() })
+            Arc::new(usual.with(zone, bursts))
         }
     }
 }
@@ -118,7 +138,7 @@ pub fn usual(config: &Config) -> Arc<Learning> {
 /// The learning parameters for a time zone.
 pub fn learning(config: &Config, zone: TimeZone) -> Learning {
     let (half_life, cycle) = (config.rate.half_life, config.rate.cycle);
-    Learning { zone, half_life, bursts: config.burst, cycle }
+    Learning::new(zone, half_life, config.burst, cycle)
 }
 
 /// The age up to which probes count for some budget.

@@ -14,7 +14,8 @@ use tidewatch_core::model::habits::update_times::UpdateTimes;
 use tidewatch_core::model::learn::ProbedUpdates;
 use tidewatch_core::model::post_burst::PostBurstEvidence;
 use tidewatch_core::model::rhythm_change::RhythmTest;
-use tidewatch_core::model::source_model::{ModelUpdate, PriorKnowledge, SourceModel, learn_from_probe};
+use tidewatch_core::model::silence::{self, LearnedProbe, LearnedUntil};
+use tidewatch_core::model::source_model::{ModelUpdate, PriorKnowledge, SourceModel};
 use tidewatch_core::time::Timestamp;
 
 use super::startup::Learning;
@@ -27,6 +28,7 @@ pub struct StoredModel {
     rate: Option<KnownRate>,
     habits: Option<PredictorMix>,
     newest: Option<Timestamp>,
+    learned: Option<LearnedUntil>,
 }
 
 impl StoredModel {
@@ -47,17 +49,18 @@ impl StoredModel {
             habits: inputs.habits.as_deref().and_then(PredictorMix::from_bytes),
             // Not after now: the clock may have been set back.
             newest: inputs.newest.map(|at| at.min(now)),
+            learned: inputs.learned,
         }
     }
 
-    /// Updates the model with one probe. `modified` is the server's `Last-Modified` time; it dates a
-    /// document that has no dates of its own.
-    pub fn learn(&mut self, probed: &ProbedUpdates<'_>, modified: Option<Timestamp>) -> ModelUpdate {
+    /// Updates the model with one probe, and with the silence before it. `modified` is the server's
+    /// `Last-Modified` time; it dates a document that has no dates of its own.
+    pub fn learn(&mut self, probed: &ProbedUpdates<'_>, modified: Option<Timestamp>) -> LearnedProbe {
         let Learning { bursts, cycle, .. } = *self.learning;
         let rate = self.rate.as_ref().map(|known| (&known.rate, known.updates));
         let habits = self.habits.as_ref();
         let prior = PriorKnowledge { rate, habits, bursts, cycle, newest: self.newest };
-        learn_from_probe(&mut self.beliefs, probed, &prior, modified)
+        silence::learn(&mut self.beliefs, self.learned, probed, &prior, modified)
     }
 
     /// Encodes the model for the store, after the probe that gave this update.
@@ -97,7 +100,7 @@ mod tests {
 
     fn learning(half_life: Span) -> Arc<Learning> {
         let (zone, bursts, cycle) = (TimeZone::UTC, BurstParams::default(), Span::from_days(7));
-        Arc::new(Learning { zone, half_life, bursts, cycle })
+        Arc::new(Learning::new(zone, half_life, bursts, cycle))
     }
 
     /// Probes at this hour, and returns the inputs of the next probe.
@@ -120,16 +123,17 @@ mod tests {
             seen,
             except: None,
         };
-        let model_update = model.learn(&probed, None);
+        let learned = model.learn(&probed, None);
         let BeliefsRecord { history, watch, post_burst, update_times, rhythm_test, .. } =
-            model.record(&model_update);
+            model.record(&learned.update);
         ProbeInputs {
             history: Some(history),
             watch,
             post_burst,
             update_times,
             rhythm_test,
-            newest: model_update.newest,
+            newest: learned.update.newest,
+            learned: Some(learned.learned),
             ..ProbeInputs::default()
         }
     }

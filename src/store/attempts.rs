@@ -4,9 +4,11 @@
 //! daemon is killed meanwhile.
 
 use serde_json::json;
+use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
 
 use tidewatch_core::engine::action::Attempt;
+use tidewatch_core::model::silence::LearnedUntil;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::Timestamp;
 
@@ -25,8 +27,14 @@ pub struct RequestInputs {
     pub last_modified: Option<Vec<u8>>,
     /// The hash of the last body that was read.
     pub body_hash: Option<u64>,
-    /// Until then, an answer without updates teaches the model nothing.
-    pub review_at: Option<Timestamp>,
+    /// The last answer at this address.
+    pub last_look: Option<Timestamp>,
+    /// The latest known update.
+    pub newest: Option<Timestamp>,
+    /// How far the model has learned, and until when it need not learn from an answer without updates.
+    pub learned: Option<LearnedUntil>,
+    /// The hash of the settings of the model with which that is true.
+    pub review_settings: Option<u64>,
 }
 
 /// Stores probes that are about to be sent.
@@ -87,18 +95,32 @@ pub(super) async fn request_inputs(
         return Ok(Vec::new());
     }
     let rows = sqlx::query(
-        "SELECT id, validators_url, CAST(etag AS BLOB), CAST(last_modified AS BLOB), body_hash, review_at
+        "SELECT id, validators_url, CAST(etag AS BLOB), CAST(last_modified AS BLOB), body_hash,
+                iif(moved, NULL, last_look_at), newest_at, learned_until, review_at, review_settings
          FROM sources WHERE id IN (SELECT value FROM jsonb_each(?))",
     )
     .bind(json!(ids).to_string())
     .fetch_all(connection)
     .await?;
-    let inputs = |row: &sqlx::sqlite::SqliteRow| RequestInputs {
+    let inputs = |row: &SqliteRow| RequestInputs {
         validators_url: row.get(1),
         etag: row.get(2),
         last_modified: row.get(3),
         body_hash: row.get::<Option<i64>, _>(4).map(|hash| hash as u64),
-        review_at: row.get::<Option<i64>, _>(5).map(Timestamp::from_millis),
+        last_look: time(row, 5),
+        newest: time(row, 6),
+        learned: learned(row, 7),
+        review_settings: row.get::<Option<i64>, _>(9).map(|hash| hash as u64),
     };
     Ok(rows.iter().map(|row| (SourceId(row.get(0)), inputs(row))).collect())
+}
+
+fn time(row: &SqliteRow, column: usize) -> Option<Timestamp> {
+    row.get::<Option<i64>, _>(column).map(Timestamp::from_millis)
+}
+
+/// Reads `learned_until` and, in the next column, `review_at`.
+pub(super) fn learned(row: &SqliteRow, column: usize) -> Option<LearnedUntil> {
+    let review_at = time(row, column + 1).unwrap_or(Timestamp::MIN);
+    time(row, column).map(|at| LearnedUntil { at, review_at })
 }

@@ -289,14 +289,22 @@ async fn validators(connection: &mut SqliteConnection, records: &[&ProbeRecord])
     Ok(())
 }
 
-/// Stores what is known of documents that were read.
+/// Stores what is known of documents that were read. If the rate was fitted again since the probe read it, the next
+/// probe is reviewed.
 async fn documents(connection: &mut SqliteConnection, records: &[&ProbeRecord]) -> Result {
     let rows: Vec<_> = records
         .iter()
         .filter_map(|record| {
-            let DocumentRecord { body_hash, learned_until, review_at } = *record.document.as_ref()?;
-            let (until, review) = (learned_until.as_millis(), review_at.map(Timestamp::as_millis));
-            Some((record.attempt.source.0, body_hash.map(|hash| hash as i64), until, review))
+            let DocumentRecord { body_hash, learned, fitted_at, review_settings } =
+                *record.document.as_ref()?;
+            Some((
+                record.attempt.source.0,
+                body_hash.map(|hash| hash as i64),
+                learned.at.as_millis(),
+                learned.review_at.as_millis(),
+                fitted_at.map(Timestamp::as_millis),
+                review_settings as i64,
+            ))
         })
         .collect();
     if rows.is_empty() {
@@ -304,7 +312,9 @@ async fn documents(connection: &mut SqliteConnection, records: &[&ProbeRecord]) 
     }
     sqlx::query(
         "UPDATE sources SET body_hash = coalesce(new.value ->> 1, body_hash), learned_until = new.value ->> 2,
-             review_at = new.value ->> 3
+             review_at = iif((SELECT fitted_at FROM fits WHERE source_id = sources.id) IS new.value ->> 4,
+                             new.value ->> 3, NULL),
+             review_settings = new.value ->> 5
          FROM jsonb_each(?) AS new WHERE sources.id = new.value ->> 0",
     )
     .bind(text_of(&rows)?)

@@ -8,11 +8,13 @@ use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
 use tokio::sync::{mpsc, oneshot};
 
+use tidewatch_core::model::silence::LearnedUntil;
 use tidewatch_core::observe::{SeenItem, StoredView};
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::Timestamp;
 
 use super::StoreError;
+use super::attempts::learned;
 use super::json_rows::{read_text, text_of};
 use super::known_rate::KnownRate;
 use super::reader::Reader;
@@ -34,8 +36,10 @@ pub struct ProbeInputs {
     pub habits: Option<Vec<u8>>,
     /// State of the test for changes of rhythm.
     pub rhythm_test: Option<Vec<u8>>,
-    /// The model has learned up to here.
-    pub learned_until: Option<Timestamp>,
+    /// How far the model has learned.
+    pub learned: Option<LearnedUntil>,
+    /// When the rate was fitted.
+    pub fitted_at: Option<Timestamp>,
     /// The fitted rate.
     pub rate: Option<KnownRate>,
     /// Time of the latest known update.
@@ -92,20 +96,23 @@ impl Reader {
         &self,
         ids: &[SourceId],
     ) -> Result<HashMap<SourceId, ProbeInputs>, StoreError> {
-        let mut rates = self.rates(ids).await?;
         let mut connection = self.pool().acquire().await?;
         let numbers = text_of(&ids.iter().map(|id| id.0).collect::<Vec<_>>())?;
         let rows = sqlx::query(
             "SELECT id, last_look_at, pages.fingerprint, moved, bytes, watch, aside, newest_at, diary, habits,
-                    rhythm_test, learned_until
+                    rhythm_test, learned_until, review_at, fitted_at
              FROM sources LEFT JOIN histories ON histories.source_id = id
              LEFT JOIN pages ON pages.source_id = id
+             LEFT JOIN fits ON fits.source_id = id
              WHERE id IN (SELECT value FROM json_each(?))",
         )
         .bind(&numbers)
         .fetch_all(&mut *connection)
         .await?;
         let mut items = items(&mut connection, &numbers).await?;
+        drop(connection);
+        // Read last: a rate may be newer than `fitted_at` then, but never older.
+        let mut rates = self.rates(ids).await?;
         let inputs = rows.iter().map(|row| {
             let id = SourceId(row.get(0));
             (id, inputs(row, items.remove(&id).unwrap_or_default(), rates.remove(&id)))
@@ -130,7 +137,8 @@ fn inputs(row: &SqliteRow, items: HashMap<u64, SeenItem>, rate: Option<KnownRate
         update_times: row.get(8),
         habits: row.get(9),
         rhythm_test: row.get(10),
-        learned_until: time(11),
+        learned: learned(row, 11),
+        fitted_at: time(13),
         rate,
     }
 }

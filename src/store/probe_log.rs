@@ -24,8 +24,12 @@ impl Reader {
         let kind = if source.get(0) { SourceKind::Page } else { SourceKind::Feed };
         let mut log = ProbeLog::new(kind, time(&source, 1));
         if kind == SourceKind::Page {
+            // What came after is pending: it is learned with the next update, or for its length.
             let probes = "SELECT started_at + duration_ms FROM probes
-                 WHERE source_id = ? AND outcome <> 'failed' ORDER BY started_at";
+                 WHERE source_id = ? AND outcome <> 'failed'
+                   AND started_at <= (SELECT coalesce(learned_until, last_look_at) FROM sources
+                                      WHERE sources.id = source_id)
+                 ORDER BY started_at";
             for row in sqlx::query(probes).bind(id.0).fetch_all(self.pool()).await? {
                 log.probe(time(&row, 0));
             }

@@ -7,6 +7,7 @@ use serde_json::json;
 use sqlx::Row;
 use sqlx::sqlite::{SqlitePool, SqlitePoolOptions};
 
+use tidewatch_core::model::silence::LearnedUntil;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::Timestamp;
 
@@ -38,6 +39,10 @@ pub struct HistoryRow {
     pub bytes: Vec<u8>,
     /// Evidence since the last burst began.
     pub post_burst: Option<Vec<u8>>,
+    /// How far the evidence goes.
+    pub learned: Option<LearnedUntil>,
+    /// The last answered probe.
+    pub last_look: Option<Timestamp>,
 }
 
 /// Which sources are to be fitted.
@@ -58,7 +63,7 @@ macro_rules! histories {
             "SELECT id, name, policy, group_name, bytes,
                     kind = 'page' AND NOT EXISTS (SELECT 1 FROM updates
                                                   WHERE updates.source_id = sources.id AND occurred_exact = 1),
-                    histories.aside
+                    histories.aside, learned_until, review_at, last_look_at
              FROM sources JOIN histories ON histories.source_id = sources.id
              WHERE id > ?1 AND state <> 'removed' ",
             $condition,
@@ -211,6 +216,8 @@ impl Reader {
                 bytes: row.get(4),
                 blind: row.get(5),
                 post_burst: row.get(6),
+                learned: attempts::learned(row, 7),
+                last_look: row.get::<Option<i64>, _>(9).map(Timestamp::from_millis),
             })
             .collect())
     }

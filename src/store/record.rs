@@ -9,6 +9,7 @@ use tidewatch_core::engine::rule_counts::{RuleOutcomes, RuleState};
 use tidewatch_core::engine::source_memory::SourceMemory;
 use tidewatch_core::model::burst::{BurstChange, BurstEvidence};
 use tidewatch_core::model::probe_forecast::ProbeForecast;
+use tidewatch_core::model::silence::LearnedUntil;
 use tidewatch_core::observe::Observation;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
@@ -111,10 +112,12 @@ pub struct ProbeRecord {
 pub struct DocumentRecord {
     /// The hash of its bytes before decoding; `None`: unchanged.
     pub body_hash: Option<u64>,
-    /// The model has learned up to here.
-    pub learned_until: Timestamp,
-    /// Until then, an answer without updates teaches nothing; `None`: every answer does.
-    pub review_at: Option<Timestamp>,
+    /// How far the model has learned, and until when it need not learn from an answer without updates.
+    pub learned: LearnedUntil,
+    /// The rate for which that is true, by the time of its fit.
+    pub fitted_at: Option<Timestamp>,
+    /// The hash of the settings of the model for which that is true.
+    pub review_settings: u64,
 }
 
 /// What was stated on a probe before its answer, and what came of it.

@@ -196,7 +196,7 @@ async fn extend_burst(
 pub(super) async fn rates(connection: &mut SqliteConnection, rates: &[RateRecord]) -> Result {
     let ids: Vec<i64> = rates.iter().map(|rate| rate.source.0).collect();
     sqlx::query("DELETE FROM rates WHERE source_id IN (SELECT value FROM jsonb_each(?))")
-        .bind(json!(ids).to_string())
+        .bind(text_of(&ids)?)
         .execute(&mut *connection)
         .await?;
     let mut segments = Vec::new();
@@ -236,6 +236,11 @@ pub(super) async fn rates(connection: &mut SqliteConnection, rates: &[RateRecord
     .bind(Value::from(fits).to_string())
     .execute(&mut *connection)
     .await?;
+    // The next probes are reviewed with the new rates.
+    sqlx::query("UPDATE sources SET review_at = NULL WHERE id IN (SELECT value FROM jsonb_each(?))")
+        .bind(text_of(&ids)?)
+        .execute(&mut *connection)
+        .await?;
     let habits: Vec<_> = rates
         .iter()
         .filter_map(|rate| Some((rate.source.0, rate.fitted_at.as_millis(), Hex(rate.habits.as_ref()?))))

@@ -157,7 +157,7 @@ static SHIFT: LazyLock<String> = LazyLock::new(|| {
     let set = list(|Column { name, kind, .. }| {
         (*kind == ColumnKind::Instant).then(|| format!("{name} = {name} + ?1"))
     });
-    format!("UPDATE sources SET {set}, learned_until = learned_until + ?1, review_at = review_at + ?1")
+    format!("UPDATE sources SET {set}, learned_until = learned_until + ?1, review_at = NULL")
 });
 
 static FORGET_ADDRESS: LazyLock<String> = LazyLock::new(|| {

@@ -10,6 +10,7 @@ mod hosts;
 mod redirects;
 mod requests;
 mod rules;
+mod silences;
 mod timing;
 mod unchanged_bodies;
 mod validators;

@@ -4,6 +4,7 @@ use sqlx::AssertSqlSafe;
 use tidewatch::store::record::{ComparedProbe, DocumentRecord};
 use tidewatch_core::engine::rule_counts::{RuleOutcomes, RuleState};
 use tidewatch_core::model::probe_forecast::ProbeForecast;
+use tidewatch_core::model::silence::LearnedUntil;
 
 use super::*;
 
@@ -26,6 +27,31 @@ async fn rows_of(store: &Store) -> Vec<String> {
         rows.extend(of_table);
     }
     rows
+}
+
+fn document(body_hash: u64, learned: i64, review: i64) -> DocumentRecord {
+    DocumentRecord {
+        body_hash: Some(body_hash),
+        learned: LearnedUntil { at: at(learned), review_at: at(review) },
+        fitted_at: None,
+        review_settings: 7,
+    }
+}
+
+fn rates_at(source: SourceId, secs: i64) -> Write {
+    Write::Rates(vec![RateRecord {
+        source,
+        fitted_at: at(secs),
+        origin: "individual",
+        cycle: "week",
+        time_zone: "UTC".to_owned(),
+        segments: vec![(0, 604_800, 1.0)],
+        per_week: 168.0,
+        dispersion: None,
+        updates: 20,
+        since: None,
+        habits: None,
+    }])
 }
 
 fn ended(id: SourceId, n: i64) -> ProbeRecord {
@@ -65,7 +91,7 @@ fn ended(id: SourceId, n: i64) -> ProbeRecord {
         rules: RuleOutcomes::default(),
     };
     let state = RuleState { rule: "p/r".into(), source: Some(id), counted: n as u32, executable: None };
-    let document = DocumentRecord { body_hash: Some(n as u64), learned_until: at(n), review_at: None };
+    let document = document(n as u64, n, n * 2);
     ProbeRecord {
         observation: (n % 3 != 0).then_some(observation),
         error: (n % 6 == 0).then(|| format!("error {n}")),
@@ -124,12 +150,10 @@ async fn a_start_is_answered_with_what_the_request_needs() {
         etag: Some(b"W/\"x\xff\"".to_vec()),
         last_modified: None,
     };
-    let document = Some(DocumentRecord {
-        body_hash: Some(u64::MAX),
-        learned_until: at(100),
-        review_at: Some(at(900)),
-    });
-    store.write(Write::Ended(Box::new(ProbeRecord { validators, document, ..probe_record(a, 100) })));
+    let document = Some(document(u64::MAX, 100, 900));
+    let mut record = ProbeRecord { validators, document, ..probe_record(a, 100) };
+    record.memory.burst.newest = Some(at(40));
+    store.write(Write::Ended(Box::new(record)));
     store.flush().await;
     assert_eq!(store.handle.receipts.recv().await, Some(Receipt::Ended(a)));
     store.write(Write::Started(vec![attempt(b, 200), attempt(a, 200)]));
@@ -138,7 +162,10 @@ async fn a_start_is_answered_with_what_the_request_needs() {
         etag: Some(b"W/\"x\xff\"".to_vec()),
         last_modified: None,
         body_hash: Some(u64::MAX),
-        review_at: Some(at(900)),
+        last_look: Some(at(100)),
+        newest: Some(at(40)),
+        learned: Some(LearnedUntil { at: at(100), review_at: at(900) }),
+        review_settings: Some(7),
     };
     let started = Receipt::Started(vec![(b, RequestInputs::default()), (a, inputs)]);
     assert_eq!(store.handle.receipts.recv().await, Some(started));
@@ -147,5 +174,30 @@ async fn a_start_is_answered_with_what_the_request_needs() {
     let listed = vec![listed("a", "http://elsewhere/"), listed("b", "http://b/")];
     store.write(Write::Sync { listed, gone: Vec::new(), at: at(300), reply });
     synced.await.unwrap();
-    assert_eq!(store.reader().await.request_inputs(a).await.unwrap(), RequestInputs::default());
+    let learned = Some(LearnedUntil { at: at(100), review_at: Timestamp::MIN });
+    let elsewhere = RequestInputs { learned, review_settings: Some(7), ..RequestInputs::default() };
+    assert_eq!(store.reader().await.request_inputs(a).await.unwrap(), elsewhere);
+}
+
+#[tokio::test]
+async fn after_a_new_rate_the_next_answer_is_reviewed() {
+    let store = Store::new().await;
+    let id = store.id("a");
+    let review_at = async || {
+        store.flush().await;
+        let inputs = store.reader().await.request_inputs(id).await.unwrap();
+        inputs.learned.expect("it has learned").review_at
+    };
+    let ended_with_rate_of = |secs, fitted_at: Option<i64>| {
+        let document = DocumentRecord { fitted_at: fitted_at.map(at), ..document(1, secs, 900) };
+        Write::Ended(Box::new(ProbeRecord { document: Some(document), ..probe_record(id, secs) }))
+    };
+    store.write(ended_with_rate_of(100, None));
+    assert_eq!(review_at().await, at(900));
+    store.write(rates_at(id, 150));
+    assert_eq!(review_at().await, Timestamp::MIN);
+    store.write(ended_with_rate_of(200, None));
+    assert_eq!(review_at().await, Timestamp::MIN, "the probe had read no rate");
+    store.write(ended_with_rate_of(300, Some(150)));
+    assert_eq!(review_at().await, at(900));
 }
