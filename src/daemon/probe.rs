@@ -69,6 +69,8 @@ pub struct Finished {
     pub beliefs: Option<BeliefsRecord>,
     /// What is known of the document, with the model.
     pub document: Option<DocumentRecord>,
+    /// The stored hash of the columns that a probe seldom changes.
+    pub state_hash: Option<i64>,
     /// The stated probability, per update, of a false burst and of a false silence; 0 if the test has none.
     pub false_alarms: f64,
     /// The rules in force.
@@ -122,6 +124,7 @@ impl Finished {
             observation: None,
             beliefs: None,
             document: None,
+            state_hash: None,
             false_alarms: 0.0,
             rules: Arc::default(),
             described: None,
@@ -134,7 +137,7 @@ pub async fn probe(context: &ProbeContext, launch: Launch) -> Finished {
     let mut attempt = launch.attempt;
     attempt.started = context.clock.now();
     let mut crawl_delay = None;
-    match run_probe(context, &launch, attempt, &mut crawl_delay).await {
+    let finished = match run_probe(context, &launch, attempt, &mut crawl_delay).await {
         Ok(finished) => finished,
         Err(stopped) => {
             let mut finished =
@@ -144,7 +147,8 @@ pub async fn probe(context: &ProbeContext, launch: Launch) -> Finished {
             finished.crawl_delay = crawl_delay;
             finished
         }
-    }
+    };
+    Finished { state_hash: launch.inputs.state_hash, ..finished }
 }
 
 /// Sets `crawl_delay` as soon as robots.txt is parsed: it applies whether or not the page can be read.

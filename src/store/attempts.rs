@@ -35,6 +35,8 @@ pub struct RequestInputs {
     pub learned: Option<LearnedUntil>,
     /// The hash of the settings of the model with which that is true.
     pub review_settings: Option<u64>,
+    /// The hash of the columns that a probe seldom changes.
+    pub state_hash: Option<i64>,
 }
 
 /// Stores probes that are about to be sent.
@@ -96,7 +98,8 @@ pub(super) async fn request_inputs(
     }
     let rows = sqlx::query(
         "SELECT id, validators_url, CAST(etag AS BLOB), CAST(last_modified AS BLOB), body_hash,
-                iif(moved, NULL, last_look_at), newest_at, learned_until, review_at, review_settings
+                iif(moved, NULL, last_look_at), newest_at, learned_until, review_at, review_settings,
+                state_hash
          FROM sources WHERE id IN (SELECT value FROM jsonb_each(?))",
     )
     .bind(json!(ids).to_string())
@@ -111,6 +114,7 @@ pub(super) async fn request_inputs(
         newest: time(row, 6),
         learned: learned(row, 7),
         review_settings: row.get::<Option<i64>, _>(9).map(|hash| hash as u64),
+        state_hash: row.get(10),
     };
     Ok(rows.iter().map(|row| (SourceId(row.get(0)), inputs(row))).collect())
 }

@@ -13,7 +13,7 @@ macro_rules! file {
 }
 
 /// All files of `migrations/`, oldest first. A file is never changed after a release.
-const FILES: [(&str, &str); 16] = [
+const FILES: [(&str, &str); 17] = [
     file!("0001_store"),
     file!("0002_rhythm"),
     file!("0003_plans"),
@@ -30,6 +30,7 @@ const FILES: [(&str, &str); 16] = [
     file!("0014_predictions"),
     file!("0015_rhythm_changes"),
     file!("0016_batches"),
+    file!("0017_unchanged"),
 ];
 
 /// Runs the migrations that a store lacks.

@@ -89,6 +89,8 @@ pub struct ProbeRecord {
     pub observation: Option<Observation>,
     /// The engine's new state of the source.
     pub memory: SourceMemory,
+    /// The stored hash of the columns that a probe seldom changes.
+    pub state_hash: Option<i64>,
     /// The updated model, if the probe was answered.
     pub beliefs: Option<BeliefsRecord>,
     /// A burst that began, ended, or did both since the last probe.

@@ -1,12 +1,14 @@
 //! The columns of a source's state. Each column is named once, here.
 //!
-//! Defines which columns are times, and which are cleared when the URL changes. The statements are built
-//! from that.
+//! Defines which columns are times, which are cleared when the URL changes, and which a probe seldom changes. The
+//! statements are built from that. The latter columns are written only if their hash is another one than what is
+//! stored, because most of a row is the same after most probes.
 
 use std::borrow::Cow;
+use std::hash::{DefaultHasher, Hasher};
 use std::sync::LazyLock;
 
-use serde::ser::SerializeTuple;
+use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
 use sqlx::{AssertSqlSafe, SqliteConnection};
 
@@ -37,14 +39,22 @@ enum AtMove {
     Zero,
 }
 
+/// How often a probe changes a column.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Changes {
+    Often,
+    Seldom,
+}
+
 struct Column {
     name: &'static str,
     kind: ColumnKind,
     at_move: AtMove,
+    changes: Changes,
 }
 
 macro_rules! columns {
-    ($($name:ident: $type:ty, $kind:ident, $at_move:ident;)*) => {
+    ($($name:ident: $type:ty, $kind:ident, $at_move:ident, $changes:ident;)*) => {
         /// The columns of one source, in order.
         #[derive(Debug, Clone, PartialEq, serde::Deserialize)]
         pub(super) struct SourceRow {
@@ -52,66 +62,84 @@ macro_rules! columns {
         }
 
         const COLUMNS: &[Column] = &[
-            $(Column { name: stringify!($name), kind: ColumnKind::$kind, at_move: AtMove::$at_move },)*
+            $(Column {
+                name: stringify!($name),
+                kind: ColumnKind::$kind,
+                at_move: AtMove::$at_move,
+                changes: Changes::$changes,
+            },)*
         ];
 
-        /// As the rows of [`WRITE`]: the source's number, then the columns in order.
-        impl Serialize for ChangedRow {
+        impl Serialize for RowPart<'_> {
             fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-                let mut row = serializer.serialize_tuple(COLUMNS.len() + 1)?;
+                let mut row = serializer.serialize_seq(None)?;
                 row.serialize_element(&self.id)?;
-                $(row.serialize_element(&self.row.$name)?;)*
+                row.serialize_element(&self.hash)?;
+                $(if Changes::$changes == self.part {
+                    row.serialize_element(&self.row.$name)?;
+                })*
                 row.end()
             }
         }
     };
 }
 
+impl RowPart<'_> {
+    fn with_hash(self) -> std::result::Result<Self, sqlx::Error> {
+        let mut hasher = DefaultHasher::new();
+        hasher.write(text_of(std::slice::from_ref(&self))?.as_bytes());
+        Ok(Self { hash: hasher.finish() as i64, ..self })
+    }
+}
+
 type Text = Cow<'static, str>;
 
-/// The columns of a source after a probe.
-struct ChangedRow {
+/// Some columns of a source after a probe. Serialised as a row of [`WRITE_OFTEN`] or [`WRITE_SELDOM`]: the source's
+/// number, the hash of the columns that seldom change, then the columns in order.
+struct RowPart<'r> {
     id: i64,
-    row: SourceRow,
+    hash: i64,
+    row: &'r SourceRow,
+    part: Changes,
 }
 
 columns! {
-    state: Text, Value, Kept;
-    next_probe_at: Option<i64>, Instant, Kept;
-    next_probe_reason: Option<Text>, Value, Kept;
-    next_probe_policy: Option<Text>, Value, Kept;
-    next_probe_rule: Option<Text>, Value, Kept;
-    last_probe_at: Option<i64>, Instant, Kept;
-    last_look_at: Option<i64>, Instant, Kept;
-    last_update_at: Option<i64>, Instant, Kept;
-    look_by_at: Option<i64>, Instant, Kept;
-    known_updates: i64, Value, Kept;
-    follows: Option<Text>, Value, Kept;
-    mean_bytes: Option<f32>, Value, Null;
-    mean_ms: Option<f32>, Value, Null;
-    error_streak: u32, Value, Zero;
-    last_error: Option<Text>, Value, Null;
-    fresh_until: Option<i64>, Instant, Null;
-    retry_until: Option<i64>, Instant, Null;
-    backoff_until: Option<i64>, Instant, Null;
-    ttl_ms: Option<i64>, Value, Null;
-    skip_hours: u32, Value, Zero;
-    skip_days: u8, Value, Zero;
-    update_period_ms: Option<i64>, Value, Null;
-    moving_to: Option<Text>, Value, Null;
-    moving_times: Option<u32>, Value, Null;
-    moving_since: Option<i64>, Instant, Null;
-    adopted_url: Option<Text>, Value, Null;
-    holds: Option<u32>, Value, Null;
-    newest_at: Option<i64>, Instant, Null;
-    burst_since: Option<i64>, Instant, Null;
-    in_bursts: u32, Value, Zero;
-    quiet_since: Option<i64>, Instant, Null;
-    reserve_whole_at: Option<i64>, Instant, Null;
-    estimate: Option<Text>, Value, Null;
-    found_per_hour: Option<f64>, Value, Null;
-    early_probes: u8, Value, Zero;
-    root_rate: Option<f32>, Value, Null;
+    state: Text, Value, Kept, Seldom;
+    next_probe_at: Option<i64>, Instant, Kept, Often;
+    next_probe_reason: Option<Text>, Value, Kept, Often;
+    next_probe_policy: Option<Text>, Value, Kept, Often;
+    next_probe_rule: Option<Text>, Value, Kept, Often;
+    last_probe_at: Option<i64>, Instant, Kept, Often;
+    last_look_at: Option<i64>, Instant, Kept, Often;
+    last_update_at: Option<i64>, Instant, Kept, Seldom;
+    look_by_at: Option<i64>, Instant, Kept, Often;
+    known_updates: i64, Value, Kept, Seldom;
+    follows: Option<Text>, Value, Kept, Often;
+    mean_bytes: Option<f32>, Value, Null, Often;
+    mean_ms: Option<f32>, Value, Null, Often;
+    error_streak: u32, Value, Zero, Seldom;
+    last_error: Option<Text>, Value, Null, Seldom;
+    fresh_until: Option<i64>, Instant, Null, Seldom;
+    retry_until: Option<i64>, Instant, Null, Seldom;
+    backoff_until: Option<i64>, Instant, Null, Seldom;
+    ttl_ms: Option<i64>, Value, Null, Seldom;
+    skip_hours: u32, Value, Zero, Seldom;
+    skip_days: u8, Value, Zero, Seldom;
+    update_period_ms: Option<i64>, Value, Null, Seldom;
+    moving_to: Option<Text>, Value, Null, Seldom;
+    moving_times: Option<u32>, Value, Null, Seldom;
+    moving_since: Option<i64>, Instant, Null, Seldom;
+    adopted_url: Option<Text>, Value, Null, Seldom;
+    holds: Option<u32>, Value, Null, Seldom;
+    newest_at: Option<i64>, Instant, Null, Seldom;
+    burst_since: Option<i64>, Instant, Null, Seldom;
+    in_bursts: u32, Value, Zero, Seldom;
+    quiet_since: Option<i64>, Instant, Null, Seldom;
+    reserve_whole_at: Option<i64>, Instant, Null, Seldom;
+    estimate: Option<Text>, Value, Null, Seldom;
+    found_per_hour: Option<f64>, Value, Null, Seldom;
+    early_probes: u8, Value, Zero, Seldom;
+    root_rate: Option<f32>, Value, Null, Seldom;
 }
 
 fn list(of: impl FnMut(&Column) -> Option<String>) -> String {
@@ -131,33 +159,38 @@ pub(super) static AS_READ: LazyLock<String> = LazyLock::new(|| {
     })
 });
 
-static WRITE: LazyLock<String> = LazyLock::new(|| {
-    let mut last_success = 0;
-    let mut place = 0;
-    let set = list(|Column { name, .. }| {
+static WRITE_OFTEN: LazyLock<String> = LazyLock::new(|| write_statement(Changes::Often));
+
+static WRITE_SELDOM: LazyLock<String> = LazyLock::new(|| write_statement(Changes::Seldom));
+
+fn write_statement(part: Changes) -> String {
+    let mut place = 1;
+    let set = list(|Column { name, changes, .. }| {
+        if *changes != part {
+            return None;
+        }
         place += 1;
         let value = format!("new.value ->> {place}");
         Some(match *name {
             "state" => format!("state = CASE state WHEN 'removed' THEN state ELSE {value} END"),
             // A failed probe keeps the last value.
             "last_look_at" => {
-                last_success = place;
-                format!("last_look_at = coalesce({value}, last_look_at)")
+                format!("last_look_at = coalesce({value}, last_look_at), moved = moved AND {value} IS NULL")
             }
             name => format!("{name} = {value}"),
         })
     });
-    format!(
-        "UPDATE sources SET {set}, moved = iif(new.value ->> {last_success} IS NULL, moved, 0)
-         FROM jsonb_each(?) AS new WHERE sources.id = new.value ->> 0"
-    )
-});
+    let hash = if part == Changes::Seldom { ", state_hash = new.value ->> 1" } else { "" };
+    format!("UPDATE sources SET {set}{hash} FROM jsonb_each(?) AS new WHERE sources.id = new.value ->> 0")
+}
 
 static SHIFT: LazyLock<String> = LazyLock::new(|| {
     let set = list(|Column { name, kind, .. }| {
         (*kind == ColumnKind::Instant).then(|| format!("{name} = {name} + ?1"))
     });
-    format!("UPDATE sources SET {set}, learned_until = learned_until + ?1, review_at = NULL")
+    format!(
+        "UPDATE sources SET {set}, learned_until = learned_until + ?1, review_at = NULL, state_hash = NULL"
+    )
 });
 
 static FORGET_ADDRESS: LazyLock<String> = LazyLock::new(|| {
@@ -168,17 +201,30 @@ static FORGET_ADDRESS: LazyLock<String> = LazyLock::new(|| {
     });
     format!(
         "UPDATE sources SET etag = NULL, last_modified = NULL, validators_url = NULL, body_hash = NULL, review_at = NULL,
-             moved = 1, {set}
+             state_hash = NULL, moved = 1, {set}
          FROM jsonb_each(?) AS new WHERE sources.id = new.value ->> 0 AND new.value ->> 5"
     )
 });
 
 /// Stores the states of sources after their probes.
 pub(super) async fn write(connection: &mut SqliteConnection, records: &[&ProbeRecord]) -> Result {
-    let row =
-        |record: &&ProbeRecord| ChangedRow { id: record.attempt.source.0, row: SourceRow::after(record) };
-    let rows: Vec<_> = records.iter().map(row).collect();
-    sqlx::query(AssertSqlSafe(WRITE.as_str())).bind(text_of(&rows)?).execute(connection).await?;
+    let rows: Vec<_> = records.iter().map(|record| SourceRow::after(record)).collect();
+    let mut often = Vec::with_capacity(rows.len());
+    let mut seldom = Vec::new();
+    for (record, row) in records.iter().zip(&rows) {
+        let id = record.attempt.source.0;
+        often.push(RowPart { id, hash: 0, row, part: Changes::Often });
+        let changed = RowPart { id, hash: 0, row, part: Changes::Seldom }.with_hash()?;
+        if record.state_hash != Some(changed.hash) {
+            seldom.push(changed);
+        }
+    }
+    for (statement, rows) in [(&WRITE_OFTEN, often), (&WRITE_SELDOM, seldom)] {
+        if !rows.is_empty() {
+            let statement = sqlx::query(AssertSqlSafe(statement.as_str()));
+            statement.bind(text_of(&rows)?).execute(&mut *connection).await?;
+        }
+    }
     Ok(())
 }
 

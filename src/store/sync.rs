@@ -291,7 +291,7 @@ async fn insert(
 async fn remove(connection: &mut SqliteConnection, gone: &[i64], at: Timestamp) -> Result<(), sqlx::Error> {
     for chunk in gone.chunks(CHUNK) {
         sqlx::query(
-            "UPDATE sources SET state = 'removed', next_probe_at = NULL, next_probe_reason = NULL
+            "UPDATE sources SET state = 'removed', next_probe_at = NULL, next_probe_reason = NULL, state_hash = NULL
              WHERE id IN (SELECT value FROM json_each(?))",
         )
         .bind(json!(chunk).to_string())
@@ -328,7 +328,7 @@ async fn change(
     .await?;
     // Sources with a new URL or listed again: the engine sets a new due time.
     sqlx::query(
-        "UPDATE sources SET state = 'learning', next_probe_at = NULL, next_probe_reason = NULL
+        "UPDATE sources SET state = 'learning', next_probe_at = NULL, next_probe_reason = NULL, state_hash = NULL
          FROM json_each(?) AS new WHERE sources.id = new.value ->> 0 AND (new.value ->> 5 OR new.value ->> 6)",
     )
     .bind(&rows)

@@ -7,6 +7,7 @@ use jiff::tz::TimeZone;
 use tidewatch_core::model::aggregate::{Borrow, estimate};
 use tidewatch_core::model::cyclic::Rate;
 use tidewatch_core::model::history::{History, WeeklyEvidence};
+use tidewatch_core::model::silence::{self, LearnedUntil};
 use tidewatch_core::rng::Stream;
 use tidewatch_core::time::{Span, Timestamp};
 use tidewatch_fixtures::loopback::Reply;
@@ -85,12 +86,17 @@ fn alike(found: &[f64], wanted: &[f64]) -> bool {
     found.iter().zip(wanted).all(|(a, b)| (a - b).abs() <= 0.01 * b.max(0.1 * most))
 }
 
-/// The stored evidence of the sources, in the order of their names, as of this time.
+/// The stored evidence of the sources with the silence since then, in the order of their names, as of this time.
 async fn evidence(world: &World, now: Timestamp) -> Vec<(String, History, WeeklyEvidence)> {
-    let query = "SELECT name, bytes FROM histories JOIN sources ON id = source_id ORDER BY name";
-    let rows: Vec<(String, Vec<u8>)> = world.rows(query).await;
-    let decode = |(name, bytes): (String, Vec<u8>)| {
+    let query =
+        "SELECT name, bytes, learned_until, last_look_at FROM histories JOIN sources ON id = source_id
+                 ORDER BY name";
+    let rows: Vec<(String, Vec<u8>, i64, i64)> = world.rows(query).await;
+    let decode = |(name, bytes, learned, last): (String, Vec<u8>, i64, i64)| {
         let history = History::from_bytes(&bytes, TimeZone::UTC, HALF_LIFE).unwrap();
+        let [at, last] = [learned, last].map(Timestamp::from_millis);
+        let learned = LearnedUntil { at, review_at: Timestamp::MIN };
+        let history = silence::with_pending(history, Some(learned), Some(last));
         let evidence = history.evidence(now);
         (name, history, evidence)
     };

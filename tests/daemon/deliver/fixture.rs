@@ -253,6 +253,7 @@ impl Fixture {
             matches: titles.iter().map(matched).collect(),
             rules: Vec::new(),
             compared: None,
+            state_hash: None,
         };
         self.write(Write::Ended(Box::new(record))).await;
         self.wake.notify_one();

@@ -6,9 +6,7 @@ use super::world::{Site, World, monday, source};
 use tidewatch_core::model::history::History;
 use tidewatch_core::model::learn::{ProbedUpdates, learn};
 use tidewatch_core::model::silence::{self, LearnedUntil};
-use tidewatch_core::observe::{
-    ItemChange, Observation, Occurred, Present, SourceKind, Update, UpdateKind,
-};
+use tidewatch_core::observe::{ItemChange, Observation, Occurred, Present, SourceKind, Update, UpdateKind};
 use tidewatch_core::time::{Span, Timestamp};
 use tidewatch_fixtures::loopback::Reply;
 
@@ -21,7 +19,10 @@ fn published() -> Vec<Timestamp> {
 
 fn atom(items: &[Timestamp]) -> String {
     let entry = |at: &Timestamp| {
-        format!("<entry><id>urn:{0}</id><title>{0}</title><published>{at}</published></entry>", at.as_millis())
+        format!(
+            "<entry><id>urn:{0}</id><title>{0}</title><published>{at}</published></entry>",
+            at.as_millis()
+        )
     };
     let entries: String = items.iter().rev().map(entry).collect();
     format!("<feed xmlns=\"http://www.w3.org/2005/Atom\"><title>t</title><id>urn:f</id>{entries}</feed>")
@@ -36,8 +37,7 @@ fn probe_by_probe(probes: &[(Timestamp, bool)]) -> History {
         let news = published.iter().copied().filter(|&at| Some(at) > last && at <= now);
         let mut seen = Observation { first_contact: last.is_none(), ..Observation::default() };
         for at in news {
-            let present =
-                Present { key_hash: 0, fingerprint: 0, change: ItemChange::New, dated: Some(at) };
+            let present = Present { key_hash: 0, fingerprint: 0, change: ItemChange::New, dated: Some(at) };
             seen.present.push(present);
             seen.updates.push(Update::bare(UpdateKind::New, Occurred::At(at), "k"));
         }
@@ -65,8 +65,7 @@ async fn the_evidence_after_many_answers_without_updates_is_that_of_all_probes()
     let daemon = world.start(&[uniform]).await;
     site.visited(150).await;
     daemon.stop().await;
-    let probes: Vec<(i64, String)> =
-        world.rows("SELECT started_at, outcome FROM probes ORDER BY id").await;
+    let probes: Vec<(i64, String)> = world.rows("SELECT started_at, outcome FROM probes ORDER BY id").await;
     let probes: Vec<(Timestamp, bool)> =
         probes.iter().map(|(at, outcome)| (Timestamp::from_millis(*at), outcome == "updated")).collect();
     assert!(probes.iter().filter(|(_, found)| *found).count() >= 3);

@@ -156,6 +156,7 @@ async fn a_start_is_answered_with_what_the_request_needs() {
     store.write(Write::Ended(Box::new(record)));
     store.flush().await;
     assert_eq!(store.handle.receipts.recv().await, Some(Receipt::Ended(a)));
+    let state_hash = Some(store.count("SELECT state_hash FROM sources WHERE name = 'a'").await);
     store.write(Write::Started(vec![attempt(b, 200), attempt(a, 200)]));
     let inputs = RequestInputs {
         validators_url: Some("http://a/".into()),
@@ -166,6 +167,7 @@ async fn a_start_is_answered_with_what_the_request_needs() {
         newest: Some(at(40)),
         learned: Some(LearnedUntil { at: at(100), review_at: at(900) }),
         review_settings: Some(7),
+        state_hash,
     };
     let started = Receipt::Started(vec![(b, RequestInputs::default()), (a, inputs)]);
     assert_eq!(store.handle.receipts.recv().await, Some(started));
@@ -200,4 +202,38 @@ async fn after_a_new_rate_the_next_answer_is_reviewed() {
     assert_eq!(review_at().await, Timestamp::MIN, "the probe had read no rate");
     store.write(ended_with_rate_of(300, Some(150)));
     assert_eq!(review_at().await, at(900));
+}
+
+#[tokio::test]
+async fn columns_that_a_probe_seldom_changes_are_written_if_they_changed() {
+    let store = Store::new().await;
+    let id = store.id("a");
+    let ended_after = async |secs, error_streak, state_hash| {
+        let mut record = ProbeRecord { state_hash, ..probe_record(id, secs) };
+        record.memory.error_streak = error_streak;
+        store.write(Write::Ended(Box::new(record)));
+        store.flush().await;
+        store.reader().await.request_inputs(id).await.unwrap().state_hash
+    };
+    let row = async || {
+        let columns =
+            "SELECT error_streak * 1000 + last_probe_at / 1000 % 1000 FROM sources WHERE name = 'a'";
+        store.count(columns).await
+    };
+    let two_errors = ended_after(100, 2, None).await;
+    assert_eq!(row().await, 2_101);
+    // A hand-made change shows that they are not written again.
+    sqlx::query("UPDATE sources SET error_streak = 9")
+        .execute(&mut store.connection().await)
+        .await
+        .unwrap();
+    assert_eq!(ended_after(200, 2, two_errors).await, two_errors);
+    assert_eq!(row().await, 9_201);
+    let no_error = ended_after(300, 0, two_errors).await;
+    assert!(no_error.is_some() && no_error != two_errors);
+    assert_eq!(row().await, 301);
+    // After a change by others they are written in any case.
+    store.write(Write::Shift { by: Span::from_secs(60), since: Timestamp::MIN });
+    store.flush().await;
+    assert_eq!(store.reader().await.request_inputs(id).await.unwrap().state_hash, None);
 }

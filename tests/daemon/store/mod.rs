@@ -91,6 +91,7 @@ fn probe_record(id: SourceId, secs: i64) -> ProbeRecord {
         matches: Vec::new(),
         rules: Vec::new(),
         compared: None,
+        state_hash: None,
     }
 }
 
