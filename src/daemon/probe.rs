@@ -249,7 +249,7 @@ impl ProbeExchange<'_> {
         let current = known.review_settings == Some(self.launch.spec.learning.settings_hash());
         let learned = known.learned.filter(|_| current && !self.has_rules)?;
         // Not after now: the clock may have been set back.
-        learned.skip((known.last_look?, now), known.newest.map(|at| at.min(now)), answer.modified_at)
+        learned.skip((known.last_answer?, now), known.newest.map(|at| at.min(now)), answer.modified_at)
     }
 
     fn document_record(

@@ -324,7 +324,7 @@ impl FitSubject {
         let history = match gaps.is_empty() {
             true => {
                 let learned = learning.history(Some(&row.bytes), now);
-                silence::with_pending(learned, row.learned, row.last_look)
+                silence::with_pending(learned, row.learned, row.last_answer)
             }
             false => censored::from_probes(gaps, &learning.zone, learning.half_life, now),
         };

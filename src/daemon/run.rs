@@ -31,7 +31,7 @@ use super::refit::{RefitParams, Refitter};
 use super::reload::{Reloader, SettingsSenders};
 use super::scheduler::{Channels, Progress, Scheduler};
 use super::startup::{Loaded, load_engine};
-use super::{notify, prober, retention};
+use super::{descriptors, notify, prober, retention};
 
 /// The inputs of a daemon.
 #[derive(Debug)]
@@ -112,6 +112,7 @@ pub async fn run(
     let clock = setup.clock.clone();
     let store = setup.config.daemon.store.clone();
     let _lock = Lock::take(&store)?;
+    descriptors::raise_limit();
     let mut tasks = start(setup, &store).await?;
     notify::ready(format!("watching {} sources", tasks.sources)).await;
     tracing::info!(sources = tasks.sources, store = %store.display(), "watching");

@@ -16,6 +16,7 @@ use url::{Host, Url};
 use crate::config::address::{is_private, wrapped};
 
 use super::error::FetchError;
+use super::known_addresses::KnownAddresses;
 
 /// Decides which addresses are public.
 #[derive(Debug, Clone, Default)]
@@ -85,13 +86,16 @@ impl fmt::Display for OnlyPrivate {
 
 impl Error for OnlyPrivate {}
 
-/// Resolves names: fixed addresses first, then `localhost`, then the system.
+/// Resolves names: fixed addresses first, then `localhost`, then the system, whose answers
+/// are kept for a minute.
 #[derive(Debug, Clone)]
 pub struct Resolver(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     fixed: Vec<(String, IpAddr)>,
+    /// Answers of the system.
+    known: KnownAddresses,
     /// `None` if private addresses are allowed.
     guard: Option<Guard>,
 }
@@ -100,7 +104,7 @@ impl Resolver {
     /// Creates a resolver that returns only public addresses, or all addresses without a guard.
     pub fn new(fixed: &[(String, IpAddr)], guard: Option<Guard>) -> Self {
         let fixed = fixed.iter().map(|(name, address)| (plain(name), *address)).collect();
-        Self(Arc::new(Inner { fixed, guard }))
+        Self(Arc::new(Inner { fixed, known: KnownAddresses::default(), guard }))
     }
 }
 
@@ -110,12 +114,10 @@ impl Resolve for Resolver {
         Box::pin(async move {
             let name = plain(name.as_str());
             let found = inner.look_up(&name).await?;
-            let permitted: Vec<IpAddr> = match &inner.guard {
-                Some(guard) => found.iter().copied().filter(|ip| guard.is_public(*ip)).collect(),
-                None => found.clone(),
-            };
+            let is_permitted = |ip: IpAddr| inner.guard.as_ref().is_none_or(|guard| guard.is_public(ip));
+            let permitted: Vec<IpAddr> = found.iter().copied().filter(|&ip| is_permitted(ip)).collect();
             if permitted.is_empty() && !found.is_empty() {
-                return Err(OnlyPrivate { name, addresses: found }.into());
+                return Err(OnlyPrivate { name, addresses: found.to_vec() }.into());
             }
             // The port of the URL replaces port 0.
             Ok(Box::new(permitted.into_iter().map(|ip| SocketAddr::new(ip, 0))) as Addrs)
@@ -124,17 +126,23 @@ impl Resolve for Resolver {
 }
 
 impl Inner {
-    async fn look_up(&self, name: &str) -> std::io::Result<Vec<IpAddr>> {
-        let fixed: Vec<IpAddr> =
+    async fn look_up(&self, name: &str) -> std::io::Result<Arc<[IpAddr]>> {
+        let fixed: Arc<[IpAddr]> =
             self.fixed.iter().filter(|(known, _)| known == name).map(|(_, address)| *address).collect();
         if !fixed.is_empty() {
             return Ok(fixed);
         }
         // RFC 6761: these names are always loopback and are not sent to a DNS server.
         if name == "localhost" || name.ends_with(".localhost") {
-            return Ok(vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]);
+            return Ok([Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()].into());
         }
-        Ok(tokio::net::lookup_host((name, 0)).await?.map(|found| found.ip()).collect())
+        if let Some(known) = self.known.get(name) {
+            return Ok(known);
+        }
+        let found: Arc<[IpAddr]> =
+            tokio::net::lookup_host((name, 0)).await?.map(|found| found.ip()).collect();
+        self.known.keep(name, &found);
+        Ok(found)
     }
 }
 

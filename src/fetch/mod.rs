@@ -14,6 +14,7 @@ mod failure;
 pub mod freshness;
 pub mod guard;
 pub mod host_group;
+mod known_addresses;
 pub mod post;
 pub mod request;
 pub mod robots;

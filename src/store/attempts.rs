@@ -28,7 +28,7 @@ pub struct RequestInputs {
     /// The hash of the last body that was read.
     pub body_hash: Option<u64>,
     /// The last answer at this address.
-    pub last_look: Option<Timestamp>,
+    pub last_answer: Option<Timestamp>,
     /// The latest known update.
     pub newest: Option<Timestamp>,
     /// How far the model has learned, and until when it need not learn from an answer without updates.
@@ -110,7 +110,7 @@ pub(super) async fn request_inputs(
         etag: row.get(2),
         last_modified: row.get(3),
         body_hash: row.get::<Option<i64>, _>(4).map(|hash| hash as u64),
-        last_look: time(row, 5),
+        last_answer: time(row, 5),
         newest: time(row, 6),
         learned: learned(row, 7),
         review_settings: row.get::<Option<i64>, _>(9).map(|hash| hash as u64),

@@ -42,7 +42,7 @@ pub struct HistoryRow {
     /// How far the evidence goes.
     pub learned: Option<LearnedUntil>,
     /// The last answered probe.
-    pub last_look: Option<Timestamp>,
+    pub last_answer: Option<Timestamp>,
 }
 
 /// Which sources are to be fitted.
@@ -217,7 +217,7 @@ impl Reader {
                 blind: row.get(5),
                 post_burst: row.get(6),
                 learned: attempts::learned(row, 7),
-                last_look: row.get::<Option<i64>, _>(9).map(Timestamp::from_millis),
+                last_answer: row.get::<Option<i64>, _>(9).map(Timestamp::from_millis),
             })
             .collect())
     }

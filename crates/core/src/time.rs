@@ -5,13 +5,18 @@
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::num::NonZeroI64;
 use std::ops::{Add, AddAssign, Neg, Sub};
 
 use jiff::tz::TimeZone;
 
 /// An instant: milliseconds since the Unix epoch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
-pub struct Timestamp(i64);
+///
+/// Stored so that an `Option` of it has the same size: with a million sources that is a hundred megabytes. So
+/// times from the epoch on are stored one higher, and the last millisecond of the range is not used.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(from = "i64", into = "i64")]
+pub struct Timestamp(NonZeroI64);
 
 /// A signed length of time in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
@@ -19,34 +24,39 @@ pub struct Span(i64);
 
 impl Timestamp {
     /// The earliest instant, displayed as "always".
-    pub const MIN: Self = Self(i64::MIN);
+    pub const MIN: Self = Self(NonZeroI64::MIN);
     /// The latest instant, displayed as "never".
-    pub const MAX: Self = Self(i64::MAX);
+    pub const MAX: Self = Self(NonZeroI64::MAX);
 
     /// An instant from Unix milliseconds.
     pub const fn from_millis(millis: i64) -> Self {
-        Self(millis)
+        let raised = if millis < 0 { millis } else { millis.saturating_add(1) };
+        match NonZeroI64::new(raised) {
+            Some(raised) => Self(raised),
+            None => Self::MIN,
+        }
     }
 
     /// An instant from Unix seconds.
     pub const fn from_secs(secs: i64) -> Self {
-        Self(secs.saturating_mul(1000))
+        Self::from_millis(secs.saturating_mul(1000))
     }
 
     /// Unix milliseconds.
     pub const fn as_millis(self) -> i64 {
-        self.0
+        let raised = self.0.get();
+        if raised < 0 { raised } else { raised - 1 }
     }
 
     /// The hour of the day in UTC, 0 to 23.
     pub fn utc_hour(self) -> u32 {
-        (self.0.div_euclid(3_600_000)).rem_euclid(24) as u32
+        (self.as_millis().div_euclid(3_600_000)).rem_euclid(24) as u32
     }
 
     /// The day of the week in UTC, 0 = Monday to 6 = Sunday.
     pub fn utc_weekday(self) -> u32 {
         // 1970-01-01 was a Thursday, day 3 of a week that starts on Monday.
-        (self.0.div_euclid(86_400_000) + 3).rem_euclid(7) as u32
+        (self.as_millis().div_euclid(86_400_000) + 3).rem_euclid(7) as u32
     }
 
     /// ISO 8601 in UTC with milliseconds, as in the readable views of the store.
@@ -56,16 +66,16 @@ impl Timestamp {
     /// assert_eq!(Timestamp::from_millis(0).iso(), "1970-01-01T00:00:00.000Z");
     /// ```
     pub fn iso(self) -> String {
-        match jiff::Timestamp::from_millisecond(self.0) {
+        match jiff::Timestamp::from_millisecond(self.as_millis()) {
             Ok(at) => format!("{at:.3}"),
-            Err(_) if self.0 < 0 => "always".to_owned(),
+            Err(_) if self.as_millis() < 0 => "always".to_owned(),
             Err(_) => "never".to_owned(),
         }
     }
 
     /// ISO 8601 in a time zone, to the second, with the offset: for terminal output.
     pub fn iso_in(self, zone: &TimeZone) -> String {
-        match jiff::Timestamp::from_millisecond(self.0) {
+        match jiff::Timestamp::from_millisecond(self.as_millis()) {
             Ok(at) => at.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M:%S %:z").to_string(),
             Err(_) => self.iso(),
         }
@@ -74,7 +84,7 @@ impl Timestamp {
     /// Parses RFC 3339 / ISO 8601 with an offset or `Z`.
     pub fn parse_iso(text: &str) -> Option<Self> {
         let at: jiff::Timestamp = text.parse().ok()?;
-        Some(Self(at.as_millisecond()))
+        Some(Self::from_millis(at.as_millisecond()))
     }
 }
 
@@ -193,6 +203,30 @@ pub enum SpanError {
     Malformed(String),
 }
 
+impl Default for Timestamp {
+    fn default() -> Self {
+        Self::from_millis(0)
+    }
+}
+
+impl From<i64> for Timestamp {
+    fn from(millis: i64) -> Self {
+        Self::from_millis(millis)
+    }
+}
+
+impl From<Timestamp> for i64 {
+    fn from(at: Timestamp) -> Self {
+        at.as_millis()
+    }
+}
+
+impl fmt::Debug for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Timestamp").field(&self.as_millis()).finish()
+    }
+}
+
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.iso())
@@ -233,7 +267,7 @@ impl fmt::Display for Span {
 impl Add<Span> for Timestamp {
     type Output = Self;
     fn add(self, span: Span) -> Self {
-        Self(self.0.saturating_add(span.0))
+        Self::from_millis(self.as_millis().saturating_add(span.0))
     }
 }
 
@@ -246,14 +280,14 @@ impl AddAssign<Span> for Timestamp {
 impl Sub<Span> for Timestamp {
     type Output = Self;
     fn sub(self, span: Span) -> Self {
-        Self(self.0.saturating_sub(span.0))
+        Self::from_millis(self.as_millis().saturating_sub(span.0))
     }
 }
 
 impl Sub for Timestamp {
     type Output = Span;
     fn sub(self, other: Self) -> Span {
-        Span(self.0.saturating_sub(other.0))
+        Span(self.as_millis().saturating_sub(other.as_millis()))
     }
 }
 
@@ -281,6 +315,20 @@ impl Neg for Span {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_instant_and_no_instant_take_eight_bytes_and_keep_their_order() {
+        assert_eq!(size_of::<Option<Timestamp>>(), 8);
+        let millis = [i64::MIN, i64::MIN + 1, -2, -1, 0, 1, 2, i64::MAX - 2, i64::MAX - 1];
+        let instants = millis.map(Timestamp::from_millis);
+        assert!(instants.is_sorted_by(|a, b| a < b));
+        assert_eq!(instants.map(Timestamp::as_millis), millis);
+        assert_eq!((instants[0], instants[8]), (Timestamp::MIN, Timestamp::MAX));
+        assert_eq!(Timestamp::from_millis(i64::MAX), Timestamp::MAX);
+        assert_eq!(Timestamp::MAX + Span::from_secs(1), Timestamp::MAX);
+        assert_eq!(serde_json::to_string(&instants[3..6]).unwrap(), "[-1,0,1]");
+        assert_eq!(serde_json::from_str::<Timestamp>("-7").unwrap().as_millis(), -7);
+    }
 
     #[test]
     fn durations_are_parsed() {

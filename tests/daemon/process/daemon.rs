@@ -72,6 +72,18 @@ impl Home {
         Daemon::start(self.command(&["run"]), &self.path("log"), None)
     }
 
+    /// Starts the daemon from a shell, after this command of it.
+    pub fn start_after(&self, setting: &str) -> Daemon {
+        let direct = self.command(&["run"]);
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("{setting} && exec \"$0\" \"$@\"")]);
+        command.arg(direct.get_program()).args(direct.get_args()).current_dir(self.folder.path());
+        for (name, _) in direct.get_envs().filter(|(_, value)| value.is_none()) {
+            command.env_remove(name);
+        }
+        Daemon::start(command, &self.path("log"), None)
+    }
+
     /// Starts the daemon under a service manager.
     pub fn start_as_service(&self) -> Daemon {
         let path = self.path("notify");
@@ -133,6 +145,11 @@ impl Daemon {
         let stderr = File::options().create(true).append(true).open(log).unwrap();
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr).spawn().unwrap();
         Self { child, log: log.to_owned(), socket, messages: Vec::new() }
+    }
+
+    /// The number of its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     /// Its output on stderr.

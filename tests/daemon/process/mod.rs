@@ -3,6 +3,7 @@
 
 mod commands;
 mod daemon;
+mod descriptors;
 mod forecasts;
 mod hostile;
 mod killed;

@@ -163,7 +163,7 @@ async fn a_start_is_answered_with_what_the_request_needs() {
         etag: Some(b"W/\"x\xff\"".to_vec()),
         last_modified: None,
         body_hash: Some(u64::MAX),
-        last_look: Some(at(100)),
+        last_answer: Some(at(100)),
         newest: Some(at(40)),
         learned: Some(LearnedUntil { at: at(100), review_at: at(900) }),
         review_settings: Some(7),

@@ -110,7 +110,7 @@ impl Engine {
             let source = slot_queue.source_at(place as u32).and_then(|id| sources.get(&id));
             source.is_some_and(|source| {
                 !source.condition().is_in_progress()
-                    && source.condition() != Condition::Parked
+                    && *source.condition() != Condition::Parked
                     && source.is_well()
                     && source
                         .deadline

@@ -104,7 +104,7 @@ impl Engine {
         while let Some((host, id, parked)) = self.hosts.pop(now) {
             let expected = if parked { Condition::Parked } else { Condition::Queued };
             // A source with another condition, or a removed one, is skipped.
-            let source = self.sources.get_mut(&id).filter(|source| source.condition() == expected);
+            let source = self.sources.get_mut(&id).filter(|source| *source.condition() == expected);
             let Some(source) = source else {
                 self.hosts.open_queue(host);
                 continue;

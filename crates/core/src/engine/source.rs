@@ -224,3 +224,15 @@ pub(super) struct ProbeProposal {
     pub because: Reason,
     pub by: Policy,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A million sources are a million of these. Each field that is added costs a megabyte per byte.
+    #[test]
+    fn a_source_takes_few_bytes() {
+        assert_eq!(size_of::<SourceMemory>(), 272);
+        assert_eq!(size_of::<Source>(), 560);
+    }
+}

@@ -6,7 +6,7 @@ use super::action::Attempt;
 use super::hosts::HostIx;
 
 /// The event that a source waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(super) enum Condition {
     /// None: no probe is due until one is requested.
     #[default]
@@ -17,8 +17,8 @@ pub(super) enum Condition {
     Parked,
     /// A slot.
     WaitsForSlot(SlotClass),
-    /// The end of its probe.
-    InProgress(InProgress),
+    /// The end of its probe. Boxed: few sources are probed at once.
+    InProgress(Box<InProgress>),
 }
 
 /// The class of slots that a source may get.
@@ -49,38 +49,38 @@ pub(super) struct InProgress {
 
 impl Condition {
     /// Whether a probe is in progress.
-    pub fn is_in_progress(self) -> bool {
+    pub fn is_in_progress(&self) -> bool {
         matches!(self, Self::InProgress(_))
     }
 
     /// The probe in progress.
-    pub fn in_progress(self) -> Option<InProgress> {
+    pub fn in_progress(&self) -> Option<InProgress> {
         match self {
-            Self::InProgress(probe) => Some(probe),
+            Self::InProgress(probe) => Some(**probe),
             _ => None,
         }
     }
 
     /// Whether the source waits for a slot.
-    pub fn waits_for_slot(self) -> bool {
+    pub fn waits_for_slot(&self) -> bool {
         matches!(self, Self::WaitsForSlot(_))
     }
 }
 
 /// What a source waits for. Its condition changes only when the source enters or leaves a queue, or its probe
 /// begins.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct WaitState(Condition);
 
 impl WaitState {
     /// In no queue; a probe that is in progress stays so.
     pub fn resumed(probe: Option<InProgress>) -> Self {
-        Self(probe.map_or(Condition::Idle, Condition::InProgress))
+        Self(probe.map_or(Condition::Idle, |probe| Condition::InProgress(Box::new(probe))))
     }
 
     /// The condition.
-    pub fn condition(self) -> Condition {
-        self.0
+    pub fn condition(&self) -> &Condition {
+        &self.0
     }
 
     /// Enters a queue, or begins its probe.

@@ -27,7 +27,7 @@ const BUSY_AGAIN: Span = Span::from_secs(1);
 
 impl Source {
     /// Its condition.
-    pub fn condition(&self) -> Condition {
+    pub fn condition(&self) -> &Condition {
         self.waiting.condition()
     }
 
@@ -43,7 +43,7 @@ impl Source {
 
     /// Starts its probe.
     pub fn begin(&mut self, probe: InProgress) {
-        self.waiting.enter(Condition::InProgress(probe));
+        self.waiting.enter(Condition::InProgress(Box::new(probe)));
     }
 
     /// Parks the source until its host opens.
@@ -119,7 +119,7 @@ impl Source {
                 }
             }
             Condition::WaitsForSlot(class) => {
-                slot_queue.close(self.place, class);
+                slot_queue.close(self.place, *class);
                 hosts.open_queue(self.host);
             }
             // A parked source is skipped when its host opens.

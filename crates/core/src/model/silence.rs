@@ -91,8 +91,10 @@ pub fn learn(
     modified: Option<Timestamp>,
 ) -> LearnedProbe {
     let pending = learned.zip(probe.last).and_then(|(learned, last)| learned.pending(last));
-    let from = pending.map(|(from, _)| from).or(probe.last);
-    let (update, at, changed) = match from.filter(|&from| from <= probe.now && probe.is_silent()) {
+    // After a correction of the clock the model may have learned later times, which it drops.
+    let in_order = learned.is_none_or(|learned| learned.at <= probe.now);
+    let from = pending.map(|(from, _)| from).or(probe.last).filter(|&from| in_order && from <= probe.now);
+    let (update, at, changed) = match from.filter(|_| probe.is_silent()) {
         Some(from) if !model.watch.is_on() && probe.last <= Some(probe.now) => {
             match changes_in(model, (from, probe.now), prior) {
                 true => {
