@@ -16,6 +16,10 @@ const APPLICATION_ID: i64 = 0x7469_6465;
 /// Longest wait of a statement for the lock of another process.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// The write-ahead log is copied into the file when it has this many pages (32 MB). The rows of a source change with
+/// each of its probes, so that most pages of a longer log are written again before they are copied.
+const CHECKPOINT_PAGES: &str = "8000";
+
 /// Opens the store for writing, creating and migrating it as needed.
 pub async fn for_writing(path: &Path) -> Result<SqliteConnection, StoreError> {
     let options = SqliteConnectOptions::new()
@@ -25,6 +29,7 @@ pub async fn for_writing(path: &Path) -> Result<SqliteConnection, StoreError> {
         // A crash of this process loses nothing. A power cut may lose the last commits; their updates are
         // found again because the validators are lost with them.
         .synchronous(SqliteSynchronous::Normal)
+        .pragma("wal_autocheckpoint", CHECKPOINT_PAGES)
         .foreign_keys(true)
         .busy_timeout(BUSY_TIMEOUT);
     let mut connection =

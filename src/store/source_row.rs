@@ -219,8 +219,10 @@ pub(super) async fn write(connection: &mut SqliteConnection, records: &[&ProbeRe
             seldom.push(changed);
         }
     }
-    for (statement, rows) in [(&WRITE_OFTEN, often), (&WRITE_SELDOM, seldom)] {
+    for (statement, mut rows) in [(&WRITE_OFTEN, often), (&WRITE_SELDOM, seldom)] {
         if !rows.is_empty() {
+            // In the order of the table: neighbours share pages.
+            rows.sort_unstable_by_key(|row| row.id);
             let statement = sqlx::query(AssertSqlSafe(statement.as_str()));
             statement.bind(text_of(&rows)?).execute(&mut *connection).await?;
         }
