@@ -95,6 +95,31 @@ impl DaemonFolder {
         Ok(sqlx::query_scalar(query).fetch_one(&mut connection).await?)
     }
 
+    /// Waits until each source was probed after this row.
+    pub async fn all_probed_after(
+        &self,
+        daemon: &mut DaemonProcess,
+        last: i64,
+        deadline: Duration,
+    ) -> Result<()> {
+        let stopwatch = Stopwatch::start();
+        let options = SqliteConnectOptions::new().filename(self.store()).read_only(true);
+        loop {
+            let mut connection: SqliteConnection = options.connect().await?;
+            let probed: i64 =
+                sqlx::query_scalar("SELECT count(DISTINCT source_id) FROM probes WHERE id > ?")
+                    .bind(last)
+                    .fetch_one(&mut connection)
+                    .await?;
+            if probed >= i64::try_from(self.sources)? {
+                return Ok(());
+            }
+            daemon.check()?;
+            ensure!(stopwatch.elapsed() < deadline, "{probed} sources were probed before the deadline");
+            real_pause(Duration::from_millis(500)).await;
+        }
+    }
+
     /// The outcomes of the probes after this row.
     pub async fn outcomes_after(&self, last: i64) -> Result<BTreeMap<String, i64>> {
         let options = SqliteConnectOptions::new().filename(self.store()).read_only(true);

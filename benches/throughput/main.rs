@@ -38,10 +38,10 @@ struct Options {
     #[arg(long, default_value_t = 10.0)]
     seconds: f64,
     /// Probes of the daemon per second if they are answered with 304.
-    #[arg(long, default_value_t = 1_000)]
+    #[arg(long, default_value_t = 2_000)]
     rate_304: u32,
     /// Probes of the daemon per second if they are answered with 200.
-    #[arg(long, default_value_t = 300)]
+    #[arg(long, default_value_t = 1_000)]
     rate_200: u32,
     /// Sources in the run that counts SQL statements; 0 leaves it out.
     #[arg(long, default_value_t = 2_000)]

@@ -23,8 +23,8 @@ fn long(sources: usize) -> Duration {
     SHORT + Duration::from_millis(5) * u32::try_from(sources).unwrap_or(u32::MAX)
 }
 
-/// Time between a change and a measurement.
-const SETTLE: Duration = Duration::from_secs(3);
+/// Time between the last change and a measurement.
+const SETTLE: Duration = Duration::from_secs(1);
 
 /// Shown while the bench runs; the result goes to standard output.
 fn say(line: &str) {
@@ -193,6 +193,9 @@ async fn repeated(
 ) -> Result<Measurement> {
     set_pace(folder, daemon, options.pace(case)).await?;
     set_mode(server, case)?;
+    // The first probe after a fit is reviewed with the new rate.
+    let last = folder.number("SELECT coalesce(max(id), 0) FROM probes").await?;
+    folder.all_probed_after(daemon, last, long(folder.sources)).await?;
     real_pause(SETTLE).await;
     say(&format!("daemon, process {}: {}", daemon.pid(), case.title()));
     let last = folder.number("SELECT coalesce(max(id), 0) FROM probes").await?;

@@ -123,15 +123,15 @@ pub async fn once(config: &Config, name: &str, clock: &Clock) -> Result<Finished
     let _ = writer.await;
     prober.abort();
     accepted?;
-    seen.await.ok().flatten().ok_or(OnceError::Cancelled)
+    seen.await.ok().flatten().map(|finished| *finished).ok_or(OnceError::Cancelled)
 }
 
 /// Forwards finished probes, and returns the last one of this source.
 async fn keep_one(
     source: SourceId,
-    mut ended: mpsc::UnboundedReceiver<Finished>,
-    finished: mpsc::UnboundedSender<Finished>,
-) -> Option<Finished> {
+    mut ended: mpsc::UnboundedReceiver<Box<Finished>>,
+    finished: mpsc::UnboundedSender<Box<Finished>>,
+) -> Option<Box<Finished>> {
     let mut kept = None;
     while let Some(probe) = ended.recv().await {
         if probe.attempt.source == source {

@@ -17,7 +17,7 @@ use crate::fetch::request::{FetchRequest, Validators};
 use crate::fetch::secret;
 use crate::store::attempts::RequestInputs;
 use crate::store::probe_inputs::ProbeInputs;
-use crate::store::record::{BeliefsRecord, DocumentRecord, ProbeOutcome, ValidatorsChange};
+use crate::store::record::{BeliefsRecord, DocumentRecord, ProbeOutcome, StoredState, ValidatorsChange};
 use tidewatch_core::engine::action::Attempt;
 use tidewatch_core::engine::event::{Failure, MovedTo, ProbeAnswer, ProbeReport, RuleReading};
 use tidewatch_core::engine::params::HostGroup;
@@ -69,8 +69,8 @@ pub struct Finished {
     pub beliefs: Option<BeliefsRecord>,
     /// What is known of the document, with the model.
     pub document: Option<DocumentRecord>,
-    /// The stored hash of the columns that a probe seldom changes.
-    pub state_hash: Option<i64>,
+    /// What need not be stored again.
+    pub stored: StoredState,
     /// The stated probability, per update, of a false burst and of a false silence; 0 if the test has none.
     pub false_alarms: f64,
     /// The rules in force.
@@ -124,7 +124,7 @@ impl Finished {
             observation: None,
             beliefs: None,
             document: None,
-            state_hash: None,
+            stored: StoredState::default(),
             false_alarms: 0.0,
             rules: Arc::default(),
             described: None,
@@ -148,7 +148,7 @@ pub async fn probe(context: &ProbeContext, launch: Launch) -> Finished {
             finished
         }
     };
-    Finished { state_hash: launch.inputs.state_hash, ..finished }
+    Finished { stored: launch.inputs.stored, ..finished }
 }
 
 /// Sets `crawl_delay` as soon as robots.txt is parsed: it applies whether or not the page can be read.

@@ -35,7 +35,7 @@ pub fn probe_record(finished: Finished, result: ProbeResult) -> ProbeRecord {
         document: finished.document,
         observation: finished.observation,
         memory: result.memory,
-        state_hash: finished.state_hash,
+        stored: finished.stored,
         beliefs: finished.beliefs,
         burst: model_update.burst,
         burst_so_far: model_update.on,

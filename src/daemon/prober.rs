@@ -21,7 +21,7 @@ const TOGETHER: usize = 64;
 pub async fn run(
     context: ProbeContext,
     mut launches: mpsc::UnboundedReceiver<Launch>,
-    finished: mpsc::UnboundedSender<Finished>,
+    finished: mpsc::UnboundedSender<Box<Finished>>,
     abort: CancellationToken,
 ) {
     let context = Arc::new(context);
@@ -55,17 +55,17 @@ pub async fn run(
 struct Report {
     attempt: Attempt,
     clock: Clock,
-    finished: mpsc::UnboundedSender<Finished>,
+    finished: mpsc::UnboundedSender<Box<Finished>>,
 }
 
 impl Report {
-    fn new(attempt: Attempt, clock: Clock, finished: mpsc::UnboundedSender<Finished>) -> Self {
+    fn new(attempt: Attempt, clock: Clock, finished: mpsc::UnboundedSender<Box<Finished>>) -> Self {
         Self { attempt, clock, finished }
     }
 
     fn ended(&mut self, result: Finished) {
         // The task that joins the scheduler notices its end.
-        let _ = self.finished.send(result);
+        let _ = self.finished.send(Box::new(result));
     }
 }
 

@@ -59,7 +59,7 @@ pub struct Channels {
     /// Messages to the scheduler.
     pub control: mpsc::UnboundedReceiver<Control>,
     /// Finished probes.
-    pub finished: mpsc::UnboundedReceiver<Finished>,
+    pub finished: mpsc::UnboundedReceiver<Box<Finished>>,
     /// Receipts of the store.
     pub receipts: mpsc::UnboundedReceiver<Receipt>,
     /// Writes to the store.
@@ -212,7 +212,7 @@ impl Scheduler {
 
     /// Passes the end of a probe to the engine. Its observation is stored together with the engine's
     /// result.
-    fn end(&mut self, finished: Finished) {
+    fn end(&mut self, finished: Box<Finished>) {
         self.watch_clock();
         self.hand_over(EngineEvent::ProbeEnded(Box::new(finished.report())), Some(finished));
     }
@@ -229,7 +229,7 @@ impl Scheduler {
         }
     }
 
-    fn hand_over(&mut self, event: EngineEvent, mut ended: Option<Finished>) {
+    fn hand_over(&mut self, event: EngineEvent, mut ended: Option<Box<Finished>>) {
         let mut actions = std::mem::take(&mut self.actions);
         let now = self.clock.now();
         let recorded_event = self.recording.as_ref().map(|_| event.clone());
@@ -259,7 +259,7 @@ impl Scheduler {
         self.pending.set(self.engine.in_progress() + self.planning);
     }
 
-    fn carry_out(&mut self, action: Action, ended: &mut Option<Finished>) {
+    fn carry_out(&mut self, action: Action, ended: &mut Option<Box<Finished>>) {
         match action {
             Action::Persist(persist) => self.persist(persist, ended),
             Action::Send(attempt) => {
@@ -300,7 +300,7 @@ impl Scheduler {
         }
     }
 
-    fn persist(&mut self, persist: Persist, ended: &mut Option<Finished>) {
+    fn persist(&mut self, persist: Persist, ended: &mut Option<Box<Finished>>) {
         let write = match persist {
             Persist::Started(attempts) => Write::Started(attempts),
             Persist::Cancelled(source) => {
@@ -330,9 +330,9 @@ impl Scheduler {
     }
 
     /// Builds the write for a finished probe and its result.
-    fn record(&mut self, mut finished: Finished, result: ProbeResult) -> Write {
+    fn record(&mut self, mut finished: Box<Finished>, result: ProbeResult) -> Write {
         if result.discarded {
-            finished = finished.discarded();
+            *finished = finished.discarded();
         }
         // Matches are delivered under the current rules.
         finished.rules = Arc::clone(&self.rules);
@@ -340,7 +340,7 @@ impl Scheduler {
         let found = finished.observation.as_ref().map_or(0, |seen| seen.updates.len());
         self.shown.updates += found as u64;
         self.log_end(&finished, &result, found);
-        Write::Ended(Box::new(probe_record(finished, result)))
+        Write::Ended(Box::new(probe_record(*finished, result)))
     }
 
     fn log_end(&self, finished: &Finished, result: &ProbeResult, found: usize) {

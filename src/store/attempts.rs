@@ -3,7 +3,6 @@
 //! A row of `flights` is committed before its probe is sent, so that budgets count the probe even if the
 //! daemon is killed meanwhile.
 
-use serde_json::json;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
 
@@ -12,12 +11,13 @@ use tidewatch_core::model::silence::LearnedUntil;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::Timestamp;
 
-use super::json_rows::text_of;
+use super::json_rows::{from_hex, read_text, text_of};
+use super::record::StoredState;
 
 type Result<T = ()> = std::result::Result<T, sqlx::Error>;
 
 /// What a request needs, and what decides whether its answer has anything new.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct RequestInputs {
     /// The URL that gave the validators.
     pub validators_url: Option<String>,
@@ -35,8 +35,8 @@ pub struct RequestInputs {
     pub learned: Option<LearnedUntil>,
     /// The hash of the settings of the model with which that is true.
     pub review_settings: Option<u64>,
-    /// The hash of the columns that a probe seldom changes.
-    pub state_hash: Option<i64>,
+    /// What need not be written again.
+    pub stored: StoredState,
 }
 
 /// Stores probes that are about to be sent.
@@ -96,35 +96,73 @@ pub(super) async fn request_inputs(
     if ids.is_empty() {
         return Ok(Vec::new());
     }
-    let rows = sqlx::query(
-        "SELECT id, validators_url, CAST(etag AS BLOB), CAST(last_modified AS BLOB), body_hash,
-                iif(moved, NULL, last_look_at), newest_at, learned_until, review_at, review_settings,
-                state_hash
+    // One text: single rows would be handed over one by one.
+    let text: String = sqlx::query_scalar(
+        "SELECT json_group_array(json_array(
+             id, validators_url, iif(typeof(etag) = 'blob', NULL, etag), iif(typeof(etag) = 'blob', hex(etag), NULL),
+             iif(typeof(last_modified) = 'blob', NULL, last_modified),
+             iif(typeof(last_modified) = 'blob', hex(last_modified), NULL),
+             body_hash, iif(moved, NULL, last_look_at), newest_at, learned_until, review_at, review_settings,
+             state_hash, found_per_hour,
+             EXISTS (SELECT 1 FROM bursts WHERE source_id = sources.id AND ended_at IS NULL)))
          FROM sources WHERE id IN (SELECT value FROM jsonb_each(?))",
     )
-    .bind(json!(ids).to_string())
-    .fetch_all(connection)
+    .bind(text_of(ids)?)
+    .fetch_one(connection)
     .await?;
-    let inputs = |row: &SqliteRow| RequestInputs {
-        validators_url: row.get(1),
-        etag: row.get(2),
-        last_modified: row.get(3),
-        body_hash: row.get::<Option<i64>, _>(4).map(|hash| hash as u64),
-        last_answer: time(row, 5),
-        newest: time(row, 6),
-        learned: learned(row, 7),
-        review_settings: row.get::<Option<i64>, _>(9).map(|hash| hash as u64),
-        state_hash: row.get(10),
-    };
-    Ok(rows.iter().map(|row| (SourceId(row.get(0)), inputs(row))).collect())
+    let rows: Vec<InputsRow> = read_text(&text)?;
+    Ok(rows.into_iter().map(|row| (SourceId(row.id), row.inputs())).collect())
 }
 
-fn time(row: &SqliteRow, column: usize) -> Option<Timestamp> {
-    row.get::<Option<i64>, _>(column).map(Timestamp::from_millis)
+/// The columns of [`request_inputs`], in order. Header values are text, or hexadecimal if they are no text.
+#[derive(serde::Deserialize)]
+struct InputsRow {
+    id: i64,
+    validators_url: Option<String>,
+    etag: Option<String>,
+    etag_hex: Option<String>,
+    last_modified: Option<String>,
+    last_modified_hex: Option<String>,
+    body_hash: Option<i64>,
+    last_answer: Option<i64>,
+    newest: Option<i64>,
+    learned_until: Option<i64>,
+    review_at: Option<i64>,
+    review_settings: Option<i64>,
+    state_hash: Option<i64>,
+    found_per_hour: Option<f64>,
+    in_burst: u8,
+}
+
+impl InputsRow {
+    fn inputs(self) -> RequestInputs {
+        let bytes = |text: Option<String>, hex: Option<String>| {
+            text.map(String::into_bytes).or_else(|| hex.as_deref().and_then(from_hex))
+        };
+        let review_at = self.review_at.map_or(Timestamp::MIN, Timestamp::from_millis);
+        RequestInputs {
+            validators_url: self.validators_url,
+            etag: bytes(self.etag, self.etag_hex),
+            last_modified: bytes(self.last_modified, self.last_modified_hex),
+            body_hash: self.body_hash.map(|hash| hash as u64),
+            last_answer: self.last_answer.map(Timestamp::from_millis),
+            newest: self.newest.map(Timestamp::from_millis),
+            learned: self
+                .learned_until
+                .map(|at| LearnedUntil { at: Timestamp::from_millis(at), review_at }),
+            review_settings: self.review_settings.map(|hash| hash as u64),
+            stored: StoredState {
+                hash: self.state_hash,
+                found_per_hour: self.found_per_hour,
+                in_burst: self.in_burst != 0,
+            },
+        }
+    }
 }
 
 /// Reads `learned_until` and, in the next column, `review_at`.
 pub(super) fn learned(row: &SqliteRow, column: usize) -> Option<LearnedUntil> {
-    let review_at = time(row, column + 1).unwrap_or(Timestamp::MIN);
-    time(row, column).map(|at| LearnedUntil { at, review_at })
+    let time = |column| row.get::<Option<i64>, _>(column).map(Timestamp::from_millis);
+    let review_at = time(column + 1).unwrap_or(Timestamp::MIN);
+    time(column).map(|at| LearnedUntil { at, review_at })
 }

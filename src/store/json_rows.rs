@@ -28,9 +28,23 @@ impl Serialize for Hex<'_> {
     }
 }
 
+/// The bytes of a hexadecimal text; `None` if it is none.
+pub(super) fn from_hex(text: &str) -> Option<Vec<u8>> {
+    let digit = |byte: u8| char::from(byte).to_digit(16);
+    let pairs = text.as_bytes().chunks(2);
+    pairs.map(|pair| u8::try_from(digit(pair[0])? * 16 + digit(*pair.get(1)?)?).ok()).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bytes_come_back_from_hexadecimal_text() {
+        assert_eq!(from_hex("00abFF"), Some(vec![0, 0xab, 0xff]));
+        assert_eq!(from_hex(""), Some(Vec::new()));
+        assert_eq!((from_hex("0"), from_hex("0g"), from_hex("é")), (None, None, None));
+    }
 
     #[test]
     fn rows_are_encoded_as_arrays_and_bytes_as_hexadecimal_text() {

@@ -20,6 +20,12 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// each of its probes, so that most pages of a longer log are written again before they are copied.
 const CHECKPOINT_PAGES: &str = "8000";
 
+/// Memory for pages of the connection that writes, in kB as SQLite counts them: the pages that a batch of probes changes.
+const WRITER_CACHE: &str = "-6000";
+
+/// The same for each connection that reads: the system keeps pages too.
+const READER_CACHE: &str = "-1000";
+
 /// Opens the store for writing, creating and migrating it as needed.
 pub async fn for_writing(path: &Path) -> Result<SqliteConnection, StoreError> {
     let options = SqliteConnectOptions::new()
@@ -30,6 +36,9 @@ pub async fn for_writing(path: &Path) -> Result<SqliteConnection, StoreError> {
         // found again because the validators are lost with them.
         .synchronous(SqliteSynchronous::Normal)
         .pragma("wal_autocheckpoint", CHECKPOINT_PAGES)
+        .pragma("cache_size", WRITER_CACHE)
+        // Statements that change many rows keep the old pages until they end: in memory, not in files.
+        .pragma("temp_store", "MEMORY")
         .foreign_keys(true)
         .busy_timeout(BUSY_TIMEOUT);
     let mut connection =
@@ -47,7 +56,11 @@ pub async fn for_writing(path: &Path) -> Result<SqliteConnection, StoreError> {
 /// Options to open an existing store for reading only.
 pub fn for_reading(path: &Path) -> SqliteConnectOptions {
     with_statement_log(
-        SqliteConnectOptions::new().filename(path).read_only(true).busy_timeout(BUSY_TIMEOUT),
+        SqliteConnectOptions::new()
+            .filename(path)
+            .read_only(true)
+            .pragma("cache_size", READER_CACHE)
+            .busy_timeout(BUSY_TIMEOUT),
     )
 }
 

@@ -89,8 +89,8 @@ pub struct ProbeRecord {
     pub observation: Option<Observation>,
     /// The engine's new state of the source.
     pub memory: SourceMemory,
-    /// The stored hash of the columns that a probe seldom changes.
-    pub state_hash: Option<i64>,
+    /// What the store had of the source when the probe was started.
+    pub stored: StoredState,
     /// The updated model, if the probe was answered.
     pub beliefs: Option<BeliefsRecord>,
     /// A burst that began, ended, or did both since the last probe.
@@ -107,6 +107,17 @@ pub struct ProbeRecord {
     pub rules: Vec<RuleState>,
     /// The forecast of the probe against its answer, if there are both.
     pub compared: Option<ComparedProbe>,
+}
+
+/// What the store has of a source, so that equal values are not written again.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct StoredState {
+    /// The hash of the columns that a probe seldom changes.
+    pub hash: Option<i64>,
+    /// The rate of the estimate.
+    pub found_per_hour: Option<f64>,
+    /// Whether a burst is in progress.
+    pub in_burst: bool,
 }
 
 /// What is known of a document that was read.

@@ -119,7 +119,7 @@ pub(super) async fn bursts(connection: &mut SqliteConnection, records: &[&ProbeR
             }
             None => match record.burst_so_far {
                 Some(evidence) => extend_burst(connection, id, &evidence, None).await?,
-                None if record.memory.burst.burst_since.is_none() => {
+                None if record.memory.burst.burst_since.is_none() && record.stored.in_burst => {
                     over.push((id, record.finished.as_millis()));
                 }
                 None => {}

@@ -2,7 +2,7 @@
 //!
 //! Defines which columns are times, which are cleared when the URL changes, and which a probe seldom changes. The
 //! statements are built from that. The latter columns are written only if their hash is another one than what is
-//! stored, because most of a row is the same after most probes.
+//! stored, or if the estimate of the rate has moved, because most of a row is the same after most probes.
 
 use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hasher};
@@ -20,7 +20,7 @@ use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::time::{Span, Timestamp};
 
 use super::json_rows::text_of;
-use super::record::ProbeRecord;
+use super::record::{ProbeRecord, StoredState};
 
 type Result = std::result::Result<(), sqlx::Error>;
 
@@ -43,8 +43,22 @@ enum AtMove {
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Changes {
     Often,
+    /// At each probe, but without an update so little that it need not be written.
+    Little,
     Seldom,
 }
+
+/// Columns of one statement.
+type Part = &'static [Changes];
+
+const OFTEN: Part = &[Changes::Often];
+const SELDOM: Part = &[Changes::Little, Changes::Seldom];
+/// What the stored hash is made from.
+const HASHED: Part = &[Changes::Seldom];
+
+/// The estimate is written if its rate is further than this from the stored one, as a share of it. The time since then
+/// is not lost: it is added when the estimate is read.
+const MOVED: f64 = 0.03;
 
 struct Column {
     name: &'static str,
@@ -75,7 +89,7 @@ macro_rules! columns {
                 let mut row = serializer.serialize_seq(None)?;
                 row.serialize_element(&self.id)?;
                 row.serialize_element(&self.hash)?;
-                $(if Changes::$changes == self.part {
+                $(if self.part.contains(&Changes::$changes) {
                     row.serialize_element(&self.row.$name)?;
                 })*
                 row.end()
@@ -85,10 +99,18 @@ macro_rules! columns {
 }
 
 impl RowPart<'_> {
-    fn with_hash(self) -> std::result::Result<Self, sqlx::Error> {
+    fn hashed(&self) -> std::result::Result<i64, sqlx::Error> {
         let mut hasher = DefaultHasher::new();
-        hasher.write(text_of(std::slice::from_ref(&self))?.as_bytes());
-        Ok(Self { hash: hasher.finish() as i64, ..self })
+        hasher.write(text_of(std::slice::from_ref(self))?.as_bytes());
+        Ok(hasher.finish() as i64)
+    }
+}
+
+/// Whether a rate differs from the stored one by more than [`MOVED`].
+fn has_moved(stored: Option<f64>, rate: Option<f64>) -> bool {
+    match (stored, rate) {
+        (Some(stored), Some(rate)) => (rate - stored).abs() > MOVED * stored,
+        (stored, rate) => stored.is_some() != rate.is_some(),
     }
 }
 
@@ -100,7 +122,7 @@ struct RowPart<'r> {
     id: i64,
     hash: i64,
     row: &'r SourceRow,
-    part: Changes,
+    part: Part,
 }
 
 columns! {
@@ -136,8 +158,9 @@ columns! {
     in_bursts: u32, Value, Zero, Seldom;
     quiet_since: Option<i64>, Instant, Null, Seldom;
     reserve_whole_at: Option<i64>, Instant, Null, Seldom;
-    estimate: Option<Text>, Value, Null, Seldom;
-    found_per_hour: Option<f64>, Value, Null, Seldom;
+    estimate: Option<Text>, Value, Null, Little;
+    estimate_until: Option<i64>, Instant, Null, Little;
+    found_per_hour: Option<f64>, Value, Null, Little;
     early_probes: u8, Value, Zero, Seldom;
     root_rate: Option<f32>, Value, Null, Seldom;
 }
@@ -159,14 +182,14 @@ pub(super) static AS_READ: LazyLock<String> = LazyLock::new(|| {
     })
 });
 
-static WRITE_OFTEN: LazyLock<String> = LazyLock::new(|| write_statement(Changes::Often));
+static WRITE_OFTEN: LazyLock<String> = LazyLock::new(|| write_statement(OFTEN));
 
-static WRITE_SELDOM: LazyLock<String> = LazyLock::new(|| write_statement(Changes::Seldom));
+static WRITE_SELDOM: LazyLock<String> = LazyLock::new(|| write_statement(SELDOM));
 
-fn write_statement(part: Changes) -> String {
+fn write_statement(part: Part) -> String {
     let mut place = 1;
     let set = list(|Column { name, changes, .. }| {
-        if *changes != part {
+        if !part.contains(changes) {
             return None;
         }
         place += 1;
@@ -180,8 +203,11 @@ fn write_statement(part: Changes) -> String {
             name => format!("{name} = {value}"),
         })
     });
-    let hash = if part == Changes::Seldom { ", state_hash = new.value ->> 1" } else { "" };
-    format!("UPDATE sources SET {set}{hash} FROM jsonb_each(?) AS new WHERE sources.id = new.value ->> 0")
+    let hash = if part == SELDOM { ", state_hash = new.value ->> 1" } else { "" };
+    // The transaction ends with an error in any case: no old pages are kept for the statement alone.
+    format!(
+        "UPDATE OR ROLLBACK sources SET {set}{hash} FROM jsonb_each(?) AS new WHERE sources.id = new.value ->> 0"
+    )
 }
 
 static SHIFT: LazyLock<String> = LazyLock::new(|| {
@@ -208,18 +234,23 @@ static FORGET_ADDRESS: LazyLock<String> = LazyLock::new(|| {
 
 /// Stores the states of sources after their probes.
 pub(super) async fn write(connection: &mut SqliteConnection, records: &[&ProbeRecord]) -> Result {
-    let rows: Vec<_> = records.iter().map(|record| SourceRow::after(record)).collect();
-    let mut often = Vec::with_capacity(rows.len());
-    let mut seldom = Vec::new();
-    for (record, row) in records.iter().zip(&rows) {
-        let id = record.attempt.source.0;
-        often.push(RowPart { id, hash: 0, row, part: Changes::Often });
-        let changed = RowPart { id, hash: 0, row, part: Changes::Seldom }.with_hash()?;
-        if record.state_hash != Some(changed.hash) {
-            seldom.push(changed);
+    let mut rows = Vec::with_capacity(records.len());
+    for record in records {
+        let (id, mut row) = (record.attempt.source.0, SourceRow::after(record));
+        let hash = RowPart { id, hash: 0, row: &row, part: HASHED }.hashed()?;
+        let StoredState { hash: stored, found_per_hour, .. } = record.stored;
+        let changed = stored != Some(hash) || has_moved(found_per_hour, row.found_per_hour);
+        if changed {
+            row.estimate = row.found_per_hour.map(|_| record.memory.estimate.to_text().into());
         }
+        rows.push((id, changed.then_some(hash), row));
     }
-    for (statement, mut rows) in [(&WRITE_OFTEN, often), (&WRITE_SELDOM, seldom)] {
+    let often = rows.iter().map(|(id, _, row)| RowPart { id: *id, hash: 0, row, part: OFTEN }).collect();
+    let seldom = rows
+        .iter()
+        .filter_map(|(id, changed, row)| Some(RowPart { id: *id, hash: (*changed)?, row, part: SELDOM }))
+        .collect();
+    for (statement, mut rows) in [(&WRITE_OFTEN, often), (&WRITE_SELDOM, seldom)] as [(_, Vec<_>); 2] {
         if !rows.is_empty() {
             // In the order of the table: neighbours share pages.
             rows.sort_unstable_by_key(|row| row.id);
@@ -256,7 +287,7 @@ fn text(text: &str) -> Text {
 }
 
 impl SourceRow {
-    /// The columns after a probe.
+    /// The columns after a probe, except the estimate's text.
     fn after(record: &ProbeRecord) -> Self {
         let memory = &record.memory;
         // The start counts: an update published during the answer was not in it and belongs to the next
@@ -297,7 +328,8 @@ impl SourceRow {
             in_bursts: memory.burst.in_bursts,
             quiet_since: millis(memory.burst.quiet_since),
             reserve_whole_at: millis(memory.burst.reserve_whole_at),
-            estimate: memory.estimate.known_rate().map(|_| memory.estimate.to_text().into()),
+            estimate: None,
+            estimate_until: millis(memory.last_success),
             found_per_hour: memory.estimate.known_rate(),
             early_probes: memory.early_probes,
             root_rate: Some(memory.root_rate).filter(|&root| root > 0.0),
@@ -320,6 +352,11 @@ impl SourceRow {
             })
         });
         let policy = |name: Option<Text>| name.as_deref().and_then(Policy::from_name);
+        let mut estimate =
+            self.estimate.as_deref().and_then(ChangePointRate::from_text).unwrap_or_default();
+        if let (Some(counted), Some(last)) = (instant(self.estimate_until), instant(self.last_look_at)) {
+            estimate.learn_silence((last - counted).as_secs_f64() / 3600.0);
+        }
         SourceMemory {
             state,
             due,
@@ -345,7 +382,7 @@ impl SourceRow {
             holds: self.holds,
             early_probes: self.early_probes,
             root_rate: self.root_rate.unwrap_or(0.0),
-            estimate: self.estimate.as_deref().and_then(ChangePointRate::from_text).unwrap_or_default(),
+            estimate,
             burst: BurstState {
                 asked_by: policy(self.next_probe_policy).unwrap_or(Policy::Uniform),
                 follows: policy(self.follows).unwrap_or(Policy::Adaptive),

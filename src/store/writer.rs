@@ -105,7 +105,7 @@ pub async fn commit(writes: &mpsc::UnboundedSender<Write>, write: Write) -> Resu
 }
 
 /// A committed write that the scheduler waits for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Receipt {
     /// Probes may be sent; what their requests need.
     Started(Vec<(SourceId, RequestInputs)>),

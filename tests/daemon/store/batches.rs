@@ -1,7 +1,7 @@
 //! Writes that are committed together.
 
 use sqlx::AssertSqlSafe;
-use tidewatch::store::record::{ComparedProbe, DocumentRecord};
+use tidewatch::store::record::{ComparedProbe, DocumentRecord, StoredState};
 use tidewatch_core::engine::rule_counts::{RuleOutcomes, RuleState};
 use tidewatch_core::model::probe_forecast::ProbeForecast;
 use tidewatch_core::model::silence::LearnedUntil;
@@ -156,7 +156,7 @@ async fn a_start_is_answered_with_what_the_request_needs() {
     store.write(Write::Ended(Box::new(record)));
     store.flush().await;
     assert_eq!(store.handle.receipts.recv().await, Some(Receipt::Ended(a)));
-    let state_hash = Some(store.count("SELECT state_hash FROM sources WHERE name = 'a'").await);
+    let hash = Some(store.count("SELECT state_hash FROM sources WHERE name = 'a'").await);
     store.write(Write::Started(vec![attempt(b, 200), attempt(a, 200)]));
     let inputs = RequestInputs {
         validators_url: Some("http://a/".into()),
@@ -167,7 +167,7 @@ async fn a_start_is_answered_with_what_the_request_needs() {
         newest: Some(at(40)),
         learned: Some(LearnedUntil { at: at(100), review_at: at(900) }),
         review_settings: Some(7),
-        state_hash,
+        stored: StoredState { hash, ..StoredState::default() },
     };
     let started = Receipt::Started(vec![(b, RequestInputs::default()), (a, inputs)]);
     assert_eq!(store.handle.receipts.recv().await, Some(started));
@@ -208,12 +208,13 @@ async fn after_a_new_rate_the_next_answer_is_reviewed() {
 async fn columns_that_a_probe_seldom_changes_are_written_if_they_changed() {
     let store = Store::new().await;
     let id = store.id("a");
-    let ended_after = async |secs, error_streak, state_hash| {
-        let mut record = ProbeRecord { state_hash, ..probe_record(id, secs) };
+    let ended_after = async |secs, error_streak, hash| {
+        let stored = StoredState { hash, ..StoredState::default() };
+        let mut record = ProbeRecord { stored, ..probe_record(id, secs) };
         record.memory.error_streak = error_streak;
         store.write(Write::Ended(Box::new(record)));
         store.flush().await;
-        store.reader().await.request_inputs(id).await.unwrap().state_hash
+        store.reader().await.request_inputs(id).await.unwrap().stored.hash
     };
     let row = async || {
         let columns =
@@ -235,5 +236,34 @@ async fn columns_that_a_probe_seldom_changes_are_written_if_they_changed() {
     // After a change by others they are written in any case.
     store.write(Write::Shift { by: Span::from_secs(60), since: Timestamp::MIN });
     store.flush().await;
-    assert_eq!(store.reader().await.request_inputs(id).await.unwrap().state_hash, None);
+    assert_eq!(store.reader().await.request_inputs(id).await.unwrap().stored.hash, None);
+}
+
+#[tokio::test]
+async fn an_estimate_is_written_if_its_rate_moved_and_time_without_updates_is_added_when_it_is_read() {
+    let store = Store::new().await;
+    let id = store.id("a");
+    let mut estimate = ChangePointRate::seeded(0.25, 40.0);
+    let mut hours = 0;
+    let mut ended_after = async |silent| {
+        hours += silent;
+        estimate.learn_silence(f64::from(silent));
+        let stored = store.reader().await.request_inputs(id).await.unwrap().stored;
+        let mut record = ProbeRecord { stored, ..probe_record(id, i64::from(hours) * 3600) };
+        (record.memory.estimate, record.memory.last_success) = (estimate, Some(record.attempt.started));
+        store.write(Write::Ended(Box::new(record)));
+        store.flush().await;
+        estimate
+    };
+    let counted =
+        async || store.count("SELECT estimate_until / 3600000 FROM sources WHERE name = 'a'").await;
+    ended_after(1).await;
+    assert_eq!(counted().await, 1);
+    let last = ended_after(1).await;
+    assert_eq!(counted().await, 1, "the rate is within three per cent of the stored one");
+    let loaded = load(&mut store.connection().await, &[], at(0)).await;
+    let read = loaded["a"].memory.estimate.known_rate().unwrap();
+    assert!((read / last.known_rate().unwrap() - 1.0).abs() < 1e-6, "{read}");
+    ended_after(1).await;
+    assert_eq!(counted().await, 3);
 }

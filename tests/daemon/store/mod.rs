@@ -15,7 +15,7 @@ use tidewatch::store::lock::Lock;
 use tidewatch::store::reader::{FitScope, Reader, ask};
 use tidewatch::store::record::{
     BeliefsRecord, EventRecord, HostRecord, ProbeOutcome, ProbeRecord, RateRecord, RobotsRecord,
-    ValidatorsChange,
+    StoredState, ValidatorsChange,
 };
 use tidewatch::store::sync::Listed;
 use tidewatch::store::writer::{Health, Receipt, Write, Writer, WriterHandle};
@@ -91,7 +91,7 @@ fn probe_record(id: SourceId, secs: i64) -> ProbeRecord {
         matches: Vec::new(),
         rules: Vec::new(),
         compared: None,
-        state_hash: None,
+        stored: StoredState::default(),
     }
 }
 

@@ -109,6 +109,24 @@ impl ChangePointRate {
         }
     }
 
+    /// Adds time in which probes found no update, without the hypothesis of a change within it.
+    pub fn learn_silence(&mut self, span: f64) {
+        if span <= 0.0 {
+            return;
+        }
+        let mut most = f32::NEG_INFINITY;
+        for run in self.runs.iter_mut().filter(|run| run.likely > NEGLIGIBLE) {
+            run.likely += run.chance(0.0, span) as f32;
+            most = most.max(run.likely);
+        }
+        if most > f32::NEG_INFINITY {
+            for run in &mut self.runs {
+                run.likely -= most;
+                run.span += span as f32;
+            }
+        }
+    }
+
     /// The stored form: log-likelihood, updates and time of each hypothesis.
     pub fn to_text(&self) -> String {
         let likely = self.runs.iter().filter(|run| run.likely > NEGLIGIBLE);
@@ -188,6 +206,25 @@ mod tests {
     use super::*;
 
     const PRIOR: RatePrior = RatePrior { rate: 0.1, changes: 1.0 / 20_000.0 };
+
+    #[test]
+    fn silent_probes_together_are_as_silent_probes_one_by_one() {
+        let mut nothing = ChangePointRate::default();
+        nothing.learn_silence(5.0);
+        assert_eq!(nothing, ChangePointRate::default());
+        let mut each = ChangePointRate::default();
+        for n in 0..400 {
+            each.learn(u64::from(n % 10 == 0), 1.0, PRIOR);
+        }
+        let mut together = each;
+        // Longer than the silence that is ever left out at a stored rate within three per cent.
+        for _ in 0..40 {
+            each.learn(0, 0.5, PRIOR);
+        }
+        together.learn_silence(20.0);
+        let [each, together] = [each, together].map(|estimate| estimate.rate(PRIOR));
+        assert!((together / each - 1.0).abs() < 1e-3, "{together} {each}");
+    }
 
     #[test]
     fn the_counted_rate_matches_algorithm_1() {
