@@ -9,7 +9,7 @@ use std::hint::black_box;
 use std::io::Write;
 
 use tidewatch::clock::Stopwatch;
-use tidewatch_core::observe::{FetchedDocument, Observation, SeenItem, StoredView, compare, feed};
+use tidewatch_core::observe::{FetchedDocument, Fingerprints, Observation, StoredView, compare, feed};
 use tidewatch_core::time::{Span, Timestamp};
 
 const ROUNDS: usize = 151;
@@ -22,13 +22,12 @@ const NEWEST: Timestamp = Timestamp::from_secs(1_793_527_200);
 fn observe(bytes: &[u8], seen: &StoredView) -> Observation {
     let document = FetchedDocument { bytes, content_type: None, url: URL };
     let read = feed::read(&document, seen).expect("a feed");
-    compare::feed(read, seen, NEWEST).expect("comparable")
+    compare::feed(read, seen, &Fingerprints::new(), NEWEST).expect("comparable")
 }
 
 /// The view of a source that saw all items but the first `unseen` ones.
 fn seen(first: &Observation, unseen: usize) -> StoredView {
-    let known = |fingerprint| SeenItem { fingerprint, in_last: true };
-    let items = first.present.iter().skip(unseen).map(|item| (item.key_hash, known(item.fingerprint)));
+    let items = first.present.iter().skip(unseen).map(|item| (item.key_hash, item.fingerprint));
     let last_success = Some(NEWEST - Span::from_hours(1));
     StoredView { last_success, items: items.collect(), ..StoredView::default() }
 }

@@ -19,7 +19,8 @@ use crate::store::StoreError;
 use crate::store::attempts::RequestInputs;
 use crate::store::probe_inputs::ProbeInputs;
 use crate::store::reader::{Reader, ask};
-use tidewatch_core::observe::{self, FetchedDocument, SourceKind, StoredView};
+use tidewatch_core::observe::{self, FetchedDocument, Fingerprints, SourceKind, StoredView, compare};
+use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::Timestamp;
 use tidewatch_lab::words::cut;
 
@@ -151,6 +152,7 @@ async fn dry_run(
     let mut request_inputs = RequestInputs::default();
     let mut last_text = None;
     let mut adopted = None;
+    let mut stored = None;
     let mut gate_status = "the gate allows it now".to_owned();
     match load_sources(config, now).await {
         Ok((rows, engine)) => {
@@ -160,6 +162,7 @@ async fn dry_run(
                 request_inputs = reader.request_inputs(row.id).await?;
                 last_text = reader.page_text(row.id).await?;
                 adopted = row.adopted_url;
+                stored = Some((row.id, reader));
                 let blocking = engine.explain(row.id, None, now).and_then(|explanation| {
                     let timed = explanation.constraints.into_iter();
                     let timed = timed.filter_map(|(rule, until)| Some((rule, until?)));
@@ -179,7 +182,7 @@ async fn dry_run(
     show_comparison(source, &inputs, last_text.as_deref(), out)?;
     if let Some(file) = &arguments.body {
         writeln!(out)?;
-        show_body(source, file, &inputs, now, out)?;
+        show_body(source, file, &inputs, stored, now, out).await?;
     }
     Ok(())
 }
@@ -232,10 +235,9 @@ fn show_comparison(
     match (source.kind, inputs.seen.last_success) {
         (_, None) => writeln!(out, "compared with nothing: this would be the first contact")?,
         (SourceKind::Feed, Some(at)) => {
-            let there = inputs.seen.items.values().filter(|item| item.in_last).count();
             writeln!(
                 out,
-                "compared with {there} items seen at {at}, and {} known in all",
+                "compared with {} items seen at {at}, and by key with older ones",
                 inputs.seen.items.len()
             )?;
         }
@@ -247,10 +249,11 @@ fn show_comparison(
     Ok(())
 }
 
-fn show_body(
+async fn show_body(
     source: &SourceConfig,
     file: &PathBuf,
     inputs: &ProbeInputs,
+    stored: Option<(SourceId, Reader)>,
     now: Timestamp,
     out: &mut dyn Write,
 ) -> Result<(), CliError> {
@@ -278,8 +281,12 @@ fn show_body(
                     cut(&item.key, 60)
                 )?;
             }
-            let feed = observe::feed::read(&document, &inputs.seen).map_err(refused)?;
-            let seen = observe::compare::feed(feed, &inputs.seen, now).map_err(refused)?;
+            let mut older = Fingerprints::new();
+            if let Some((id, reader)) = stored {
+                let unknown = compare::unknown(&feed, &inputs.seen);
+                older = reader.known_items(&[(id, unknown)]).await?.pop().unwrap_or_default();
+            }
+            let seen = compare::feed(feed, &inputs.seen, &older, now).map_err(refused)?;
             writeln!(out, "it would bring {} updates", seen.updates.len())?;
         }
         SourceKind::Page => {

@@ -25,7 +25,9 @@ use tidewatch_core::engine::rule_counts::RuleMatches;
 use tidewatch_core::model::learn::ProbedUpdates;
 use tidewatch_core::model::silence::{LearnedProbe, LearnedUntil};
 use tidewatch_core::model::source_model::ModelUpdate;
-use tidewatch_core::observe::{self, FetchedDocument, Observation, SourceKind, Unreadable, UpdateKind};
+use tidewatch_core::observe::{
+    self, FetchedDocument, Fingerprints, Observation, PageText, ParsedFeed, SourceKind, UpdateKind, compare,
+};
 use tidewatch_core::planning::expected::since_last_probe;
 use tidewatch_core::time::{Span, Timestamp};
 
@@ -280,9 +282,8 @@ impl ProbeExchange<'_> {
         }
         let inputs = self.probe_inputs(context).await?;
         let (expected, fitted_at) = (self.expected(&inputs), inputs.fitted_at);
-        let read = self.read(context, &answer, body, inputs).await;
         let Read { observation, learned, beliefs, matches } =
-            read.map_err(|error| self.unreadable(&answer, error))?;
+            self.read(context, &answer, body, inputs).await?;
         // An edit is no update of which a rate could be learned.
         let new = observation.updates.iter().filter(|update| update.kind != UpdateKind::Edited).count();
         let mut answered = answered(&answer);
@@ -339,45 +340,78 @@ impl ProbeExchange<'_> {
         ProbedUpdates { kind, last, now: self.attempt.started, seen, except: None }
     }
 
-    /// Parses a document and learns from it.
+    /// Parses a document, and learns from what differs from earlier ones.
     async fn read(
         &self,
         context: &ProbeContext,
         answer: &HttpAnswer,
         body: WireBody,
         inputs: ProbeInputs,
-    ) -> Result<Read, String> {
+    ) -> Result<Read, Stopped> {
+        let large = body.wire_bytes() > if body.is_encoded() { SMALL_ENCODED } else { SMALL_BODY };
+        let (parsed, inputs) = self.parse(context, answer, (large, body), inputs).await?;
+        let older = match &parsed {
+            ParsedDocument::Feed(feed) => self.older(context, compare::unknown(feed, &inputs.seen)).await?,
+            ParsedDocument::Page(_) => Fingerprints::new(),
+        };
         let (started, now) = (self.attempt.started, self.finished);
         let rules = Arc::clone(&self.launch.rules);
         let spec = Arc::clone(&self.launch.spec);
         let (url, modified_at) = (answer.final_url.to_string(), answer.modified_at);
-        let content_type = answer.content_type.clone();
-        let large = body.wire_bytes() > if body.is_encoded() { SMALL_ENCODED } else { SMALL_BODY };
-        let reading = move || -> Result<Read, String> {
-            let source = &spec.source;
-            let bytes = body.decoded().map_err(|error| error.to_string())?;
-            let document =
-                FetchedDocument { bytes: &bytes, content_type: content_type.as_deref(), url: &url };
-            let unreadable = |error: Unreadable| error.to_string();
-            let mut observation = match source.kind {
-                SourceKind::Feed => {
-                    let feed = observe::feed::read(&document, &inputs.seen).map_err(unreadable)?;
-                    observe::compare::feed(feed, &inputs.seen, now).map_err(unreadable)?
+        let comparing = move || -> Result<Read, String> {
+            let seen = &inputs.seen;
+            let mut observation = match parsed {
+                ParsedDocument::Feed(feed) => {
+                    compare::feed(feed, seen, &older, now).map_err(|error| error.to_string())?
                 }
-                SourceKind::Page => {
-                    let page = observe::page::read(&document, &source.page).map_err(unreadable)?;
-                    observe::compare::page(page, modified_at, &inputs.seen, now, &url)
-                }
+                ParsedDocument::Page(page) => compare::page(page, modified_at, seen, now, &url),
             };
-            let (kind, last) = (source.kind, inputs.seen.last_success);
+            let (kind, last) = (spec.source.kind, seen.last_success);
             let mut model = StoredModel::read(&spec.learning, &inputs, started);
             let probed = ProbedUpdates { kind, last, now: started, seen: Some(&observation), except: None };
             let learned = model.learn(&probed, modified_at);
             let beliefs = learned.changed.then(|| model.record(&learned.update));
-            let matches = rule_checks::matches(&rules, source, &mut observation);
+            let matches = rule_checks::matches(&rules, &spec.source, &mut observation);
             Ok(Read { observation, learned, beliefs, matches })
         };
-        context.readers.run(large, reading).await.unwrap_or_else(|| Err(READER_PANICKED.to_owned()))
+        let read = context.readers.run(large, comparing).await;
+        read.unwrap_or_else(|| Err(READER_PANICKED.to_owned()))
+            .map_err(|error| self.unreadable(answer, error))
+    }
+
+    /// Parses a document as far as the comparison with the last one needs it.
+    async fn parse(
+        &self,
+        context: &ProbeContext,
+        answer: &HttpAnswer,
+        (large, body): (bool, WireBody),
+        inputs: ProbeInputs,
+    ) -> Result<(ParsedDocument, ProbeInputs), Stopped> {
+        let source = Arc::clone(&self.launch.spec.source);
+        let (url, content_type) = (answer.final_url.to_string(), answer.content_type.clone());
+        let parsing = move || -> Result<(ParsedDocument, ProbeInputs), String> {
+            let bytes = body.decoded().map_err(|error| error.to_string())?;
+            let document =
+                FetchedDocument { bytes: &bytes, content_type: content_type.as_deref(), url: &url };
+            let parsed = match source.kind {
+                SourceKind::Feed => observe::feed::read(&document, &inputs.seen).map(ParsedDocument::Feed),
+                SourceKind::Page => observe::page::read(&document, &source.page).map(ParsedDocument::Page),
+            };
+            Ok((parsed.map_err(|error| error.to_string())?, inputs))
+        };
+        let parsed = context.readers.run(large, parsing).await;
+        parsed
+            .unwrap_or_else(|| Err(READER_PANICKED.to_owned()))
+            .map_err(|error| self.unreadable(answer, error))
+    }
+
+    /// Those of these items that the source had before its last document.
+    async fn older(&self, context: &ProbeContext, keys: Vec<u64>) -> Result<Fingerprints, Stopped> {
+        if keys.is_empty() {
+            return Ok(Fingerprints::new());
+        }
+        let known = context.inputs.known_items(self.attempt.source, keys).await;
+        known.map_err(|error| Stopped::new(Failure::Interrupted, error))
     }
 
     fn unreadable(&self, answer: &HttpAnswer, error: String) -> Stopped {
@@ -457,7 +491,13 @@ async fn headers(spec: &Spec) -> Result<HeaderMap, String> {
     reading.await.unwrap_or_else(|_| Err("reading the headers panicked; please report it".to_owned()))
 }
 
-/// A parsed answer.
+/// A parsed document.
+enum ParsedDocument {
+    Feed(ParsedFeed),
+    Page(PageText),
+}
+
+/// A parsed answer, compared with earlier ones.
 struct Read {
     observation: Observation,
     learned: LearnedProbe,

@@ -14,36 +14,29 @@ use url::Url;
 use super::address::{host_of, strip};
 use super::answer::HttpAnswer;
 use super::body::{self, WireBody};
+use super::connections::Connections;
 use super::error::FetchError;
 use super::failure::explain;
 use super::freshness::{self, http_date};
-use super::guard::{Guard, Resolver};
+use super::guard::Guard;
 use super::request::{FetchRequest, Validators};
 use super::robots::PRODUCT;
 use crate::clock::{Clock, patience};
 use crate::config::params::FetchParams;
-use tidewatch_core::time::Span;
 
 /// Largest number of redirects.
 const MOST_REDIRECTS: usize = 5;
 
-/// Header limit for HTTP/2; for HTTP/1, the HTTP library stops at about 400 KiB and 100 fields.
-const MOST_HEADER_BYTES: u32 = 64 * 1024;
-
 const ACCEPT: &str = "application/atom+xml, application/rss+xml, application/feed+json, \
      application/xml;q=0.9, application/json;q=0.9, text/html;q=0.8, */*;q=0.5";
 
-/// Time for which an idle connection is kept, for a redirect or the next source of the host.
-const IDLE: Span = Span::from_secs(30);
+/// Most hosts with a kept connection.
+pub const MOST_KEPT: usize = 1_000;
 
 /// An HTTP client. Cheap to clone; clones share connections.
 #[derive(Debug, Clone)]
 pub struct Fetcher {
-    /// Connects to public addresses only.
-    guarded: Client,
-    /// Connects to any address. Separate, so that a request without permission cannot reuse its
-    /// connections.
-    open: Client,
+    connections: Arc<Connections>,
     guard: Guard,
     params: Arc<FetchParams>,
 }
@@ -51,23 +44,19 @@ pub struct Fetcher {
 impl Fetcher {
     /// Creates a fetcher with these limits. `contact` goes into the User-Agent.
     pub fn new(params: &FetchParams, contact: Option<&str>) -> Result<Self, FetchError> {
-        Self::with_guard(params, contact, Guard::default())
+        Self::with_limits(params, contact, Guard::default(), MOST_KEPT)
     }
 
-    /// Creates a fetcher with another definition of public addresses, for tests.
-    pub fn with_guard(
+    /// Creates a fetcher with another definition of public addresses, which keeps connections of at most this
+    /// many hosts. For tests.
+    pub fn with_limits(
         params: &FetchParams,
         contact: Option<&str>,
         guard: Guard,
+        most_kept: usize,
     ) -> Result<Self, FetchError> {
-        let headers = common_headers(contact)?;
-        let client = |guard| build(params, headers.clone(), Resolver::new(&params.resolve, guard));
-        Ok(Self {
-            guarded: client(Some(guard.clone()))?,
-            open: client(None)?,
-            guard,
-            params: Arc::new(params.clone()),
-        })
+        let connections = Connections::new(params, &common_headers(contact)?, &guard, most_kept)?;
+        Ok(Self { connections: Arc::new(connections), guard, params: Arc::new(params.clone()) })
     }
 
     /// Makes one request and follows its redirects within the total time-out.
@@ -146,11 +135,10 @@ impl Fetcher {
         if !matches!(url.scheme(), "http" | "https") {
             return Err(FetchError::remote(format!("`{}` is not http or https", url.scheme())));
         }
-        if allow_private {
-            return Ok(&self.open);
+        if !allow_private {
+            self.guard.check_literal(url)?;
         }
-        self.guard.check_literal(url)?;
-        Ok(&self.guarded)
+        Ok(self.connections.client(url, allow_private))
     }
 
     async fn answer(
@@ -189,22 +177,6 @@ impl Fetcher {
             body,
         })
     }
-}
-
-fn build(params: &FetchParams, headers: HeaderMap, resolver: Resolver) -> Result<Client, FetchError> {
-    Client::builder()
-        .default_headers(headers)
-        .dns_resolver(resolver)
-        .connect_timeout(params.connect_timeout.to_duration())
-        .redirect(reqwest::redirect::Policy::none())
-        .retry(reqwest::retry::never())
-        .referer(false)
-        .no_proxy()
-        .http2_max_header_list_size(MOST_HEADER_BYTES)
-        .pool_idle_timeout(IDLE.to_duration())
-        .pool_max_idle_per_host(1)
-        .build()
-        .map_err(|error| explain("cannot set up the HTTP client:", "TLS", &error))
 }
 
 /// The headers of every request.

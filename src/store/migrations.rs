@@ -13,7 +13,7 @@ macro_rules! file {
 }
 
 /// All files of `migrations/`, oldest first. A file is never changed after a release.
-const FILES: [(&str, &str); 18] = [
+const FILES: [(&str, &str); 19] = [
     file!("0001_store"),
     file!("0002_rhythm"),
     file!("0003_plans"),
@@ -31,6 +31,7 @@ const FILES: [(&str, &str); 18] = [
     file!("0015_rhythm_changes"),
     file!("0016_batches"),
     file!("0017_unchanged"),
+    file!("0018_items_present"),
     file!("0019_estimates"),
 ];
 

@@ -1,28 +1,29 @@
 //! What a changed document is compared with, and the model that learns from it.
 //!
-//! Probes that need it at the same time are answered together, with a few statements for all of them.
+//! Probes that need it at the same time are answered together.
 
 use std::collections::HashMap;
 
+use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
-use sqlx::{Row, SqliteConnection};
-use tokio::sync::{mpsc, oneshot};
 
 use tidewatch_core::model::silence::LearnedUntil;
-use tidewatch_core::observe::{SeenItem, StoredView};
+use tidewatch_core::observe::{Fingerprints, StoredView};
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::Timestamp;
 
 use super::StoreError;
 use super::attempts::learned;
-use super::json_rows::{read_text, text_of};
+use super::json_rows::text_of;
+use super::known_items;
 use super::known_rate::KnownRate;
+use super::read_queue::ReadQueue;
 use super::reader::Reader;
 
 /// The stored inputs of a probe, which are not kept in memory.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ProbeInputs {
-    /// The items or the page of earlier probes.
+    /// The items or the page of the last document.
     pub seen: StoredView,
     /// Evidence for the rate; see `model::history`.
     pub history: Option<Vec<u8>>,
@@ -46,41 +47,39 @@ pub struct ProbeInputs {
     pub newest: Option<Timestamp>,
 }
 
-/// Sources per query.
-const TOGETHER: usize = 64;
-
-type InputsRequest = (SourceId, oneshot::Sender<Result<ProbeInputs, String>>);
-
-/// Reads the inputs of probes. Clones share one queue.
+/// Reads what probes need of the store. Clones share their queues.
 #[derive(Debug, Clone)]
-pub struct InputsQueue(mpsc::UnboundedSender<InputsRequest>);
+pub struct InputsQueue {
+    inputs: ReadQueue<SourceId, Option<ProbeInputs>>,
+    items: ReadQueue<(SourceId, Vec<u64>), Fingerprints>,
+}
 
 impl InputsQueue {
-    /// Starts the task that reads. It ends with the last clone.
+    /// Starts the tasks that read. They end with the last clone.
     pub fn start(reader: Reader) -> Self {
-        let (requests, mut queue) = mpsc::unbounded_channel::<InputsRequest>();
-        tokio::spawn(async move {
-            let mut batch = Vec::with_capacity(TOGETHER);
-            while queue.recv_many(&mut batch, TOGETHER).await > 0 {
-                let ids: Vec<SourceId> = batch.iter().map(|(id, _)| *id).collect();
-                let mut read = reader.probe_inputs_of(&ids).await.map_err(|error| error.to_string());
-                for (id, reply) in batch.drain(..) {
-                    let found = read.as_mut().map(|inputs| inputs.remove(&id));
-                    let missing = || "the source is not in the store".to_owned();
-                    let _ = reply
-                        .send(found.map_err(|error| error.clone()).and_then(|it| it.ok_or_else(missing)));
-                }
+        let of_items = reader.clone();
+        let inputs = ReadQueue::start(move |ids: Vec<SourceId>| {
+            let reader = reader.clone();
+            async move {
+                let mut found = reader.probe_inputs_of(&ids).await?;
+                Ok(ids.iter().map(|id| found.remove(id)).collect())
             }
         });
-        Self(requests)
+        let items = ReadQueue::start(move |wanted: Vec<(SourceId, Vec<u64>)>| {
+            let reader = of_items.clone();
+            async move { reader.known_items(&wanted).await }
+        });
+        Self { inputs, items }
     }
 
     /// The inputs of a probe of this source, or the reason why they cannot be read.
     pub async fn get(&self, id: SourceId) -> Result<ProbeInputs, String> {
-        let (reply, answer) = oneshot::channel();
-        // Fails only if the task ended.
-        let _ = self.0.send((id, reply));
-        answer.await.unwrap_or_else(|_| Err(StoreError::Stopped.to_string()))
+        self.inputs.get(id).await?.ok_or_else(|| "the source is not in the store".to_owned())
+    }
+
+    /// Those of these items that the source had, or the reason why they cannot be read.
+    pub async fn known_items(&self, id: SourceId, keys: Vec<u64>) -> Result<Fingerprints, String> {
+        self.items.get((id, keys)).await
     }
 }
 
@@ -109,7 +108,7 @@ impl Reader {
         .bind(&numbers)
         .fetch_all(&mut *connection)
         .await?;
-        let mut items = items(&mut connection, &numbers).await?;
+        let mut items = known_items::in_last(&mut connection, &numbers).await?;
         drop(connection);
         // Read last: a rate may be newer than `fitted_at` then, but never older.
         let mut rates = self.rates(ids).await?;
@@ -121,7 +120,7 @@ impl Reader {
     }
 }
 
-fn inputs(row: &SqliteRow, items: HashMap<u64, SeenItem>, rate: Option<KnownRate>) -> ProbeInputs {
+fn inputs(row: &SqliteRow, items: Fingerprints, rate: Option<KnownRate>) -> ProbeInputs {
     let time = |column| row.get::<Option<i64>, _>(column).map(Timestamp::from_millis);
     ProbeInputs {
         seen: StoredView {
@@ -141,24 +140,4 @@ fn inputs(row: &SqliteRow, items: HashMap<u64, SeenItem>, rate: Option<KnownRate
         fitted_at: time(13),
         rate,
     }
-}
-
-/// The known items of these sources, by the hashes of their keys.
-async fn items(
-    connection: &mut SqliteConnection,
-    numbers: &str,
-) -> Result<HashMap<SourceId, HashMap<u64, SeenItem>>, StoreError> {
-    let text: String = sqlx::query_scalar(
-        "SELECT json_group_array(json_array(source_id, key_hash, fingerprint, left_at IS NULL)) FROM items
-         WHERE source_id IN (SELECT value FROM json_each(?))",
-    )
-    .bind(numbers)
-    .fetch_one(connection)
-    .await?;
-    let mut items: HashMap<SourceId, HashMap<u64, SeenItem>> = HashMap::new();
-    for (source, key, fingerprint, in_last) in read_text::<Vec<(i64, i64, i64, u8)>>(&text)? {
-        let item = SeenItem { fingerprint: fingerprint as u64, in_last: in_last != 0 };
-        items.entry(SourceId(source)).or_default().insert(key as u64, item);
-    }
-    Ok(items)
 }

@@ -6,7 +6,7 @@ use http::HeaderMap;
 use tidewatch::clock::Clock;
 use tidewatch::config::params::FetchParams;
 use tidewatch::fetch::answer::HttpAnswer;
-use tidewatch::fetch::client::Fetcher;
+use tidewatch::fetch::client::{Fetcher, MOST_KEPT};
 use tidewatch::fetch::error::FetchError;
 use tidewatch::fetch::guard::Guard;
 use tidewatch::fetch::request::{FetchRequest, Validators};
@@ -14,6 +14,7 @@ use tidewatch_core::time::{Span, Timestamp};
 use url::Url;
 
 mod bodies;
+mod connections;
 mod hops;
 use tidewatch_fixtures::loopback::{LoopbackServer, Reply, SeenRequest, ServerStep};
 
@@ -45,8 +46,13 @@ fn internet() -> IpAddr {
 
 /// A fetcher to which 127.0.0.2 is public and all other loopback addresses are not.
 fn fetcher(params: &FetchParams) -> Fetcher {
-    Fetcher::with_guard(params, Some("mailto:me@example.org"), Guard::treating_as_public(vec![internet()]))
-        .unwrap()
+    fetcher_keeping(params, MOST_KEPT)
+}
+
+/// The same, with connections to at most this many hosts that are kept.
+fn fetcher_keeping(params: &FetchParams, most_kept: usize) -> Fetcher {
+    let guard = Guard::treating_as_public(vec![internet()]);
+    Fetcher::with_limits(params, Some("mailto:me@example.org"), guard, most_kept).unwrap()
 }
 
 fn request(url: Url) -> FetchRequest {
@@ -99,7 +105,7 @@ async fn a_first_request_has_the_expected_headers() {
 async fn without_contact_the_agent_is_bare_and_a_bad_contact_is_refused() {
     let web = web(|_| Reply::ok("")).await;
     let guard = Guard::treating_as_public(vec![internet()]);
-    let fetcher = Fetcher::with_guard(&params(), None, guard).unwrap();
+    let fetcher = Fetcher::with_limits(&params(), None, guard, MOST_KEPT).unwrap();
     fetcher.get(&request(web.url("/")), &Clock::wall()).await.unwrap();
     let agent = format!("tidewatch/{}", env!("CARGO_PKG_VERSION"));
     assert_eq!(web.requests()[0].text("user-agent"), Some(agent));

@@ -60,6 +60,27 @@ async fn an_edited_item_is_an_edit() {
     assert_eq!(world.number(learned).await, 0);
 }
 
+/// Documents of both sizes: large ones are parsed on threads of their own.
+#[tokio::test]
+async fn an_item_that_is_back_is_not_new() {
+    for size in [5, 1_000] {
+        let world = World::new(7200.0);
+        let site = Site::start(&world, move |visit| match visit.seen.order {
+            0 => Reply::ok(numbered(0, size)),
+            1 => Reply::ok(numbered(2, size)),
+            _ => Reply::ok(numbered(0, size + 1).replace("About item 1<", "Corrected<")),
+        })
+        .await;
+        let daemon = world.start(&[source("s", &site.url("/feed"))]).await;
+        world.until("SELECT count(*) FROM probes", |probes| probes >= 4).await;
+        daemon.stop().await;
+        let updates: Vec<(String, String)> =
+            world.rows("SELECT kind, key FROM updates ORDER BY kind").await;
+        let newest = ("new".to_owned(), format!("item {size}"));
+        assert_eq!(updates, [("edited".to_owned(), "item 1".to_owned()), newest]);
+    }
+}
+
 #[tokio::test]
 async fn no_overlap_is_a_gap_and_the_next_probe_comes_sooner() {
     let world = World::new(7200.0);

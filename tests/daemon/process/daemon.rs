@@ -36,9 +36,14 @@ impl Home {
 
     /// Writes the configuration with these sources.
     pub fn write(&self, sources: &[String]) {
+        self.write_with_steps("step = \"100ms\"\nprobes_per_step = 100", sources);
+    }
+
+    /// Writes the configuration with these sources and settings of steps.
+    pub fn write_with_steps(&self, steps: &str, sources: &[String]) {
         let text = format!(
             "[daemon]\nstore = {:?}\ncontact = \"https://example.org/me\"\n\
-             [fleet]\nstep = \"100ms\"\nprobes_per_step = 100\nhost_spacing = \"0s\"\n{}",
+             [fleet]\n{steps}\nhost_spacing = \"0s\"\n{}",
             self.store(),
             sources.join("\n")
         );

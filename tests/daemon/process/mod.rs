@@ -7,6 +7,7 @@ mod descriptors;
 mod forecasts;
 mod hostile;
 mod killed;
+mod killed_at_full_rate;
 mod phases;
 mod plans;
 mod profiles;

@@ -261,7 +261,8 @@ async fn an_estimate_is_written_if_its_rate_moved_and_time_without_updates_is_ad
     assert_eq!(counted().await, 1);
     let last = ended_after(1).await;
     assert_eq!(counted().await, 1, "the rate is within three per cent of the stored one");
-    let loaded = load(&mut store.connection().await, &[], at(0)).await;
+    let list = [listed("a", "http://a/"), listed("b", "http://b/")];
+    let loaded = load(&mut store.connection().await, &list, at(0), at(0)).await;
     let read = loaded["a"].memory.estimate.known_rate().unwrap();
     assert!((read / last.known_rate().unwrap() - 1.0).abs() < 1e-6, "{read}");
     ended_after(1).await;

@@ -12,6 +12,7 @@ use tidewatch::clock::patience;
 use tidewatch::store::attempts::RequestInputs;
 use tidewatch::store::load::{Remembered, begin, each, stored_state};
 use tidewatch::store::lock::Lock;
+use tidewatch::store::probe_inputs::InputsQueue;
 use tidewatch::store::reader::{FitScope, Reader, ask};
 use tidewatch::store::record::{
     BeliefsRecord, EventRecord, HostRecord, ProbeOutcome, ProbeRecord, RateRecord, RobotsRecord,
@@ -270,11 +271,8 @@ async fn a_probe_record_is_stored_completely_and_read_back_unchanged() {
     let inputs = store.reader().await.probe_inputs(id).await.unwrap();
     assert_eq!(inputs.seen.last_success, Some(at(100)), "the start of the probe, not its end");
     assert_eq!(inputs.seen.page, Some(u64::MAX - 1));
-    let items: HashSet<(u64, u64, bool)> =
-        inputs.seen.items.iter().map(|(&key, item)| (key, item.fingerprint, item.in_last)).collect();
-    let expected = [("one", u64::MAX), ("two", 1 << 63), ("three", 5)]
-        .map(|(key, print)| (key_hash(key), print, true));
-    assert_eq!(items, HashSet::from(expected));
+    let expected = [("one", u64::MAX), ("two", 1 << 63), ("three", 5)];
+    assert_eq!(inputs.seen.items, HashMap::from(expected.map(|(key, print)| (key_hash(key), print))));
 
     let rows = sqlx::query("SELECT source, occurred_at, occurred_after, occurred_exact, kind, key, title FROM readable_updates ORDER BY id")
         .fetch_all(&mut store.connection().await)
@@ -346,8 +344,11 @@ async fn an_item_is_new_once_and_the_last_document_is_known() {
     store.flush().await;
     assert_eq!(store.count("SELECT count(*) FROM updates").await, 1);
     let seen = store.reader().await.probe_inputs(id).await.unwrap().seen;
-    let in_last = |key| seen.items[&key_hash(key)].in_last;
-    assert_eq!((in_last("x"), in_last("y"), in_last("z")), (false, true, true));
+    assert_eq!(seen.items, HashMap::from([(key_hash("y"), 1), (key_hash("z"), 1)]));
+    let keys = ["x", "z", "other"].map(key_hash).to_vec();
+    let known =
+        store.reader().await.known_items(&[(id, keys.clone()), (store.id("b"), keys)]).await.unwrap();
+    assert_eq!(known, [HashMap::from([(key_hash("x"), 0), (key_hash("z"), 1)]), HashMap::new()]);
     assert_eq!(store.count("SELECT count(*) FROM items WHERE gone_at IS NOT NULL").await, 1);
 }
 
@@ -366,9 +367,43 @@ async fn only_items_that_left_their_feed_long_ago_are_forgotten() {
     store.write(probe_of(&["new"], &["recent"], 200));
     store.write(Write::Prune { before: at(0), now: at(86_400 * 290) });
     store.flush().await;
-    let seen = store.reader().await.probe_inputs(id).await.unwrap().seen;
-    let known = |key| seen.items.contains_key(&key_hash(key));
-    assert_eq!((known("old"), known("stays"), known("recent"), known("new")), (false, true, true, true));
+    let keys = ["old", "stays", "recent", "new"].map(key_hash);
+    let known = store.reader().await.known_items(&[(id, keys.to_vec())]).await.unwrap();
+    assert_eq!(keys.map(|key| known[0].contains_key(&key)), [false, true, true, true]);
+}
+
+#[tokio::test]
+async fn a_probe_reads_the_items_of_the_last_document_however_many_left() {
+    let store = Store::new().await;
+    let (a, b) = (store.id("a"), store.id("b"));
+    let mut connection = store.connection().await;
+    for (id, fingerprint) in [(a, 7), (b, 8)] {
+        // The oldest items have the greatest keys.
+        sqlx::query(
+            "WITH n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 50020)
+             INSERT INTO items (source_id, key_hash, fingerprint, first_seen_at, last_seen_at, left_at)
+             SELECT ?, n, ?, 0, 0, iif(n > 20, 1, NULL) FROM n",
+        )
+        .bind(id.0)
+        .bind(fingerprint)
+        .execute(&mut connection)
+        .await
+        .unwrap();
+    }
+    let reader = store.reader().await;
+    let items = reader.probe_inputs(a).await.unwrap().seen.items;
+    assert_eq!(items, (1..=20).map(|key| (key, 7)).collect());
+    let inputs = InputsQueue::start(reader);
+    let known = async |id, keys: &[u64]| inputs.known_items(id, keys.to_vec()).await.unwrap();
+    let all: Vec<u64> = (1..=60_000).collect();
+    let (of_a, of_b, none, every) = tokio::join!(
+        known(a, &[50_020, 50_021, u64::MAX]),
+        known(b, &[21, 5]),
+        known(a, &[]),
+        known(b, &all)
+    );
+    assert_eq!((of_a, of_b), (HashMap::from([(50_020, 7)]), HashMap::from([(21, 8), (5, 8)])));
+    assert_eq!((none.len(), every.len()), (0, 50_020));
 }
 
 #[tokio::test]

@@ -8,8 +8,8 @@ use std::collections::HashSet;
 
 use super::labels::Labels;
 use super::{
-    FeedItem, ItemChange, ItemDetails, Observation, Occurred, PageText, ParsedFeed, Present, StoredView,
-    Unreadable, Update, UpdateKind, text,
+    FeedItem, Fingerprints, ItemChange, ItemDetails, Observation, Occurred, PageText, ParsedFeed, Present,
+    StoredView, Unreadable, Update, UpdateKind, text,
 };
 use crate::time::Timestamp;
 
@@ -29,18 +29,27 @@ pub(super) enum Needed {
     Everything,
 }
 
-/// What [`feed`] needs of each of these items.
-pub(super) fn needed(items: &[FeedItem], seen: &StoredView) -> Vec<Needed> {
-    let overlap = Overlap::of(items, seen);
-    let needed = |item: &FeedItem| match change(item, seen) {
-        ItemChange::New | ItemChange::Edited if !overlap.first_contact => Needed::Everything,
-        _ if overlap.first_contact || overlap.gap => Needed::Dates,
-        _ => Needed::Nothing,
-    };
-    items.iter().map(needed).collect()
+/// What [`feed`] may need of this item. One that was not in the last document may be new, so it is read in
+/// full.
+pub(super) fn needed(item: &FeedItem, seen: &StoredView) -> Needed {
+    match seen.items.get(&item.key_hash) {
+        _ if seen.last_success.is_none() => Needed::Dates,
+        Some(&known) if known == item.fingerprint => Needed::Nothing,
+        _ => Needed::Everything,
+    }
 }
 
-/// Compares a feed, which was read with the same `seen`, with what was seen.
+/// Hashes of the keys that are not in the last document. The caller searches the source's older items for
+/// them. None at first contact, when nothing is stored.
+pub fn unknown(feed: &ParsedFeed, seen: &StoredView) -> Vec<u64> {
+    if seen.last_success.is_none() {
+        return Vec::new();
+    }
+    feed.items.iter().map(|item| item.key_hash).filter(|key| !seen.items.contains_key(key)).collect()
+}
+
+/// Compares a feed, which was read with the same `seen`, with what was seen. `older` holds those of the
+/// [`unknown`] items that were in a document before the last one.
 ///
 /// - First contact: all items are history and none is an update. The same holds if the source moved and no
 ///   item at the new address is known: that is another feed, not a hundred new items.
@@ -55,18 +64,29 @@ pub(super) fn needed(items: &[FeedItem], seen: &StoredView) -> Vec<Needed> {
 /// # Errors
 /// [`Unreadable::SuddenlyEmpty`] if the last probe had items and this one has none. That is nearly always a
 /// fault at the publisher.
-pub fn feed(feed: ParsedFeed, seen: &StoredView, now: Timestamp) -> Result<Observation, Unreadable> {
+pub fn feed(
+    feed: ParsedFeed,
+    seen: &StoredView,
+    older: &Fingerprints,
+    now: Timestamp,
+) -> Result<Observation, Unreadable> {
     let mut taken = HashSet::with_capacity(feed.items.len());
     let items: Vec<FeedItem> = feed.items.into_iter().filter(|item| taken.insert(item.key_hash)).collect();
-    let overlap = Overlap::of(&items, seen);
-    if items.is_empty() && seen.last_success.is_some() && overlap.last > 0 {
+    let overlap = Overlap::of(&items, seen, older);
+    if items.is_empty() && seen.last_success.is_some() && !seen.items.is_empty() {
         return Err(Unreadable::SuddenlyEmpty);
     }
-    let present = items.iter().map(|item| Present {
-        key_hash: item.key_hash,
-        fingerprint: item.fingerprint,
-        change: change(item, seen),
-        dated: history_date(item, now),
+    let all_dated = overlap.first_contact || overlap.gap;
+    let present = items.iter().map(|item| {
+        let change = change(item, seen, older);
+        // An item that is back was dated before.
+        let dated = all_dated || matches!(change, ItemChange::New | ItemChange::Edited);
+        Present {
+            key_hash: item.key_hash,
+            fingerprint: item.fingerprint,
+            change,
+            dated: history_date(item, now).filter(|_| dated),
+        }
     });
     let mut observation = Observation {
         present: present.collect(),
@@ -75,9 +95,8 @@ pub fn feed(feed: ParsedFeed, seen: &StoredView, now: Timestamp) -> Result<Obser
         note: feed.repaired,
         ..Observation::default()
     };
-    if overlap.kept < overlap.last {
-        let left = seen.items.iter().filter(|(hash, item)| item.in_last && !taken.contains(hash));
-        observation.left = left.map(|(hash, _)| *hash).collect();
+    if overlap.kept < seen.items.len() {
+        observation.left = seen.items.keys().filter(|key| !taken.contains(key)).copied().collect();
         observation.left.sort_unstable();
     }
     let last_success = match seen.last_success {
@@ -106,31 +125,30 @@ pub fn feed(feed: ParsedFeed, seen: &StoredView, now: Timestamp) -> Result<Obser
 
 /// What a document has in common with the one before.
 struct Overlap {
-    /// The number of items in the last document.
-    last: usize,
-    /// How many of those are still there.
+    /// How many items of the last document are still there.
     kept: usize,
     first_contact: bool,
     gap: bool,
 }
 
 impl Overlap {
-    fn of(items: &[FeedItem], seen: &StoredView) -> Self {
-        let known = |item: &FeedItem| seen.items.get(&item.key_hash);
-        let last = seen.items.values().filter(|item| item.in_last).count();
-        let kept = items.iter().filter_map(known).filter(|known| known.in_last).count();
-        let strange = seen.moved && !items.is_empty() && items.iter().all(|item| known(item).is_none());
+    fn of(items: &[FeedItem], seen: &StoredView, older: &Fingerprints) -> Self {
+        let within =
+            |known: &Fingerprints| items.iter().filter(|item| known.contains_key(&item.key_hash)).count();
+        let kept = within(&seen.items);
+        let strange = seen.moved && !items.is_empty() && kept + within(older) == 0;
         let first_contact = seen.last_success.is_none() || strange;
-        let gap = !first_contact && last > 0 && kept == 0 && !items.is_empty() && !seen.moved;
-        Self { last, kept, first_contact, gap }
+        let gap = !first_contact && !seen.items.is_empty() && kept == 0 && !items.is_empty() && !seen.moved;
+        Self { kept, first_contact, gap }
     }
 }
 
-fn change(item: &FeedItem, seen: &StoredView) -> ItemChange {
-    match seen.items.get(&item.key_hash) {
+fn change(item: &FeedItem, seen: &StoredView, older: &Fingerprints) -> ItemChange {
+    let last = seen.items.get(&item.key_hash);
+    match last.or_else(|| older.get(&item.key_hash)) {
         None => ItemChange::New,
-        Some(known) if known.fingerprint != item.fingerprint => ItemChange::Edited,
-        Some(known) if !known.in_last => ItemChange::Back,
+        Some(&known) if known != item.fingerprint => ItemChange::Edited,
+        Some(_) if last.is_none() => ItemChange::Back,
         Some(_) => ItemChange::Unchanged,
     }
 }

@@ -24,7 +24,7 @@ use crate::time::Timestamp;
 /// Reads a feed of any dialect, as far as possible.
 ///
 /// The same bytes always give the same items with the same keys and fingerprints. The other fields of an item
-/// are only read if [`compare::feed`] needs them to compare the feed with `seen`.
+/// are only read if [`compare::feed`] may need them to compare the feed with `seen`.
 ///
 /// # Errors
 /// [`Unreadable::NotAFeed`] if there is nothing to read, with a description of the document;
@@ -42,9 +42,9 @@ pub fn read(document: &FetchedDocument<'_>, seen: &StoredView) -> Result<ParsedF
     let places: Vec<usize> = identities.iter().map(|identity| identity.place).collect();
     let items = identities.into_iter().map(|identity| FeedItem::new(identity.key, identity.fingerprint));
     let mut items: Vec<FeedItem> = items.collect();
-    let needed = compare::needed(&items, seen);
     let mut wanted: Vec<Wanted<'_, '_>> = Vec::new();
-    for ((item, place), needed) in items.iter_mut().zip(places).zip(needed) {
+    for (item, place) in items.iter_mut().zip(places) {
+        let needed = compare::needed(item, seen);
         if needed != Needed::Nothing {
             wanted.push(Wanted { item, written: &written.items[place], needed });
         }

@@ -92,12 +92,12 @@ pub struct FeedItem {
     key_hash: u64,
     /// Hash of title, link, summary and content. It changes when the item is edited.
     pub fingerprint: u64,
-    /// Publication date, as the item states it. Like `updated`, it is read if the item is new or edited, and
-    /// of all items at first contact and after a gap.
+    /// Publication date, as the item states it. Like `updated`, it is read if the item is edited or was not
+    /// in the last document.
     pub published: Option<Timestamp>,
     /// Date of the last edit, as the item states it.
     pub updated: Option<Timestamp>,
-    /// The rest, which is read if the item is an update.
+    /// The rest, which is read if the item may be an update.
     pub details: Option<ItemDetails>,
 }
 
@@ -152,22 +152,16 @@ pub struct PageText {
 pub struct StoredView {
     /// Time of the last successful probe; `None` = first contact.
     pub last_success: Option<Timestamp>,
-    /// Items known, by [`compare::key_hash`] of their key.
-    pub items: HashMap<u64, SeenItem>,
+    /// The items of the last document.
+    pub items: Fingerprints,
     /// The page's fingerprint at the last probe.
     pub page: Option<u64>,
     /// The source's address changed since the last probe. No overlap then means another feed, not a gap.
     pub moved: bool,
 }
 
-/// One stored item.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SeenItem {
-    /// Its fingerprint when last seen.
-    pub fingerprint: u64,
-    /// It was in the document at the last probe (else only in an older one).
-    pub in_last: bool,
-}
+/// The fingerprints of stored items, by [`compare::key_hash`] of their key.
+pub type Fingerprints = HashMap<u64, u64>;
 
 /// The differences that one response shows.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use proptest::prelude::*;
 use tidewatch_core::observe::compare::{self, key_hash};
 use tidewatch_core::observe::{
-    FeedItem, FetchedDocument, ItemChange, Observation, Occurred, PageText, ParsedFeed, SeenItem,
+    FeedItem, FetchedDocument, Fingerprints, ItemChange, Observation, Occurred, PageText, ParsedFeed,
     StoredView, Unreadable, UpdateKind, feed,
 };
 use tidewatch_core::time::Timestamp;
@@ -27,31 +27,48 @@ fn keyed(keys: &[&str]) -> ParsedFeed {
     feed_of(keys.iter().map(|key| item(key, 1)).collect())
 }
 
-/// Stores the present items, and marks the others as no longer in the document.
-fn carry(seen: &mut StoredView, observation: &Observation, now: Timestamp) {
-    for known in seen.items.values_mut() {
-        known.in_last = false;
-    }
-    for present in &observation.present {
-        let known = SeenItem { fingerprint: present.fingerprint, in_last: true };
-        seen.items.insert(present.key_hash, known);
-    }
-    if let Some(page) = &observation.page {
-        seen.page = Some(page.fingerprint);
-    }
-    seen.last_success = Some(now);
-    seen.moved = false;
+/// What a store keeps of one source.
+#[derive(Debug, Clone, Default)]
+struct Stored {
+    last: StoredView,
+    /// Items that left the document.
+    older: Fingerprints,
 }
 
-fn seen_with(keys: &[&str], last_success: Timestamp) -> StoredView {
-    let mut seen = StoredView::default();
-    let first = compare::feed(keyed(keys), &seen, last_success).expect("first contact");
-    carry(&mut seen, &first, last_success);
-    seen
-}
+impl Stored {
+    fn with(keys: &[&str], last_success: Timestamp) -> Self {
+        let mut stored = Self::default();
+        let first = stored.observe(keyed(keys), last_success);
+        stored.carry(&first, last_success);
+        stored
+    }
 
-fn observed(feed: ParsedFeed, seen: &StoredView, now: Timestamp) -> Observation {
-    compare::feed(feed, seen, now).expect("comparable")
+    fn moved(&self) -> Self {
+        Self { last: StoredView { moved: true, ..self.last.clone() }, older: self.older.clone() }
+    }
+
+    fn compare(&self, feed: ParsedFeed, now: Timestamp) -> Result<Observation, Unreadable> {
+        let known = |key: u64| Some((key, *self.older.get(&key)?));
+        let older = compare::unknown(&feed, &self.last).into_iter().filter_map(known).collect();
+        compare::feed(feed, &self.last, &older, now)
+    }
+
+    fn observe(&self, feed: ParsedFeed, now: Timestamp) -> Observation {
+        self.compare(feed, now).expect("comparable")
+    }
+
+    fn carry(&mut self, observation: &Observation, now: Timestamp) {
+        self.older.extend(self.last.items.drain());
+        for present in &observation.present {
+            self.older.remove(&present.key_hash);
+            self.last.items.insert(present.key_hash, present.fingerprint);
+        }
+        if let Some(page) = &observation.page {
+            self.last.page = Some(page.fingerprint);
+        }
+        self.last.last_success = Some(now);
+        self.last.moved = false;
+    }
 }
 
 fn news(observation: &Observation) -> Vec<(&str, UpdateKind)> {
@@ -67,7 +84,7 @@ fn first_contact_is_history() {
     future.updated = Some(at(-5));
     let mut ancient = item("c", 1);
     ancient.published = Some(Timestamp::from_millis(0));
-    let first = observed(feed_of(vec![dated, future, ancient]), &StoredView::default(), at(0));
+    let first = Stored::default().observe(feed_of(vec![dated, future, ancient]), at(0));
     assert!(first.first_contact && first.updates.is_empty() && !first.gap);
     let dates: Vec<_> = first.present.iter().map(|present| present.dated).collect();
     assert_eq!(dates, [Some(at(-1000)), Some(at(-5)), None]);
@@ -75,23 +92,23 @@ fn first_contact_is_history() {
 
 #[test]
 fn new_edited_and_back_again() {
-    let mut seen = seen_with(&["a", "b"], at(0));
-    let second = observed(feed_of(vec![item("c", 1), item("a", 2)]), &seen, at(10));
+    let mut seen = Stored::with(&["a", "b"], at(0));
+    let second = seen.observe(feed_of(vec![item("c", 1), item("a", 2)]), at(10));
     assert_eq!(news(&second), [("c", UpdateKind::New), ("a", UpdateKind::Edited)]);
     assert!(!second.first_contact && !second.gap && second.gone.is_empty());
-    carry(&mut seen, &second, at(10));
-    let third = observed(feed_of(vec![item("c", 1), item("a", 2), item("b", 1)]), &seen, at(20));
+    seen.carry(&second, at(10));
+    let third = seen.observe(feed_of(vec![item("c", 1), item("a", 2), item("b", 1)]), at(20));
     assert!(third.updates.is_empty(), "b was only away");
 }
 
 #[test]
 fn event_times_lie_between_the_probes() {
-    let seen = seen_with(&["a"], at(0));
+    let seen = Stored::with(&["a"], at(0));
     let when = |published: Option<i64>, updated: Option<i64>, key: &str| {
         let mut dated = item(key, 2);
         dated.published = published.map(at);
         dated.updated = updated.map(at);
-        observed(feed_of(vec![item("z", 1), dated]), &seen, at(10)).updates[1].occurred
+        seen.observe(feed_of(vec![item("z", 1), dated]), at(10)).updates[1].occurred
     };
     assert_eq!(when(Some(5), Some(6), "new"), Occurred::At(at(5)));
     assert_eq!(when(None, Some(6), "new"), Occurred::At(at(6)));
@@ -103,37 +120,37 @@ fn event_times_lie_between_the_probes() {
     assert_eq!(when(Some(5), Some(7), "a"), Occurred::At(at(7)));
     assert_eq!(when(Some(5), Some(-7), "a"), Occurred::Between(at(0), at(10)));
     // The clock was set back.
-    let back = observed(keyed(&["a", "b"]), &seen, at(-10));
+    let back = seen.observe(keyed(&["a", "b"]), at(-10));
     assert_eq!(back.updates[0].occurred, Occurred::Between(at(-10), at(-10)));
 }
 
 #[test]
 fn gaps_moves_and_sudden_silence() {
-    let seen = seen_with(&["a", "b"], at(0));
-    let gap = observed(keyed(&["c", "d"]), &seen, at(10));
+    let seen = Stored::with(&["a", "b"], at(0));
+    let gap = seen.observe(keyed(&["c", "d"]), at(10));
     assert!(gap.gap && !gap.first_contact);
     assert_eq!(gap.updates.len(), 2);
-    let moved = StoredView { moved: true, ..seen.clone() };
-    let elsewhere = observed(keyed(&["c", "d"]), &moved, at(10));
+    let moved = seen.moved();
+    let elsewhere = moved.observe(keyed(&["c", "d"]), at(10));
     assert!(elsewhere.first_contact && !elsewhere.gap && elsewhere.updates.is_empty());
-    let same = observed(keyed(&["c", "a"]), &moved, at(10));
+    let same = moved.observe(keyed(&["c", "a"]), at(10));
     assert_eq!((news(&same), same.first_contact), (vec![("c", UpdateKind::New)], false));
-    assert_eq!(compare::feed(keyed(&[]), &seen, at(10)), Err(Unreadable::SuddenlyEmpty));
-    let silent = seen_with(&[], at(0));
-    assert!(observed(keyed(&[]), &silent, at(10)).updates.is_empty());
-    let awake = observed(keyed(&["a"]), &silent, at(10));
+    assert_eq!(seen.compare(keyed(&[]), at(10)), Err(Unreadable::SuddenlyEmpty));
+    let silent = Stored::with(&[], at(0));
+    assert!(silent.observe(keyed(&[]), at(10)).updates.is_empty());
+    let awake = silent.observe(keyed(&["a"]), at(10));
     assert_eq!((news(&awake), awake.gap), (vec![("a", UpdateKind::New)], false));
 }
 
 #[test]
 fn items_are_gone_if_arrivals_do_not_explain_it() {
-    let seen = seen_with(&["a", "b", "c"], at(0));
-    assert_eq!(observed(keyed(&["a", "c"]), &seen, at(10)).gone, [key_hash("b")]);
-    assert!(observed(keyed(&["d", "a", "b"]), &seen, at(10)).gone.is_empty(), "c was pushed out");
-    assert_eq!(observed(keyed(&["d", "a"]), &seen, at(10)).gone.len(), 2);
-    assert!(observed(keyed(&["x", "y"]), &seen, at(10)).gone.is_empty(), "a gap says nothing");
+    let seen = Stored::with(&["a", "b", "c"], at(0));
+    assert_eq!(seen.observe(keyed(&["a", "c"]), at(10)).gone, [key_hash("b")]);
+    assert!(seen.observe(keyed(&["d", "a", "b"]), at(10)).gone.is_empty(), "c was pushed out");
+    assert_eq!(seen.observe(keyed(&["d", "a"]), at(10)).gone.len(), 2);
+    assert!(seen.observe(keyed(&["x", "y"]), at(10)).gone.is_empty(), "a gap says nothing");
     let cut = ParsedFeed { truncated: true, ..keyed(&["a"]) };
-    assert!(observed(cut, &seen, at(10)).gone.is_empty(), "a cut says nothing");
+    assert!(seen.observe(cut, at(10)).gone.is_empty(), "a cut says nothing");
 }
 
 #[test]
@@ -141,21 +158,21 @@ fn present_items_show_what_is_to_be_written() {
     let changes = |observation: &Observation| -> Vec<ItemChange> {
         observation.present.iter().map(|present| present.change).collect()
     };
-    let mut seen = seen_with(&["a", "b", "c"], at(0));
-    let second = observed(feed_of(vec![item("d", 1), item("a", 2), item("b", 1)]), &seen, at(10));
+    let mut seen = Stored::with(&["a", "b", "c"], at(0));
+    let second = seen.observe(feed_of(vec![item("d", 1), item("a", 2), item("b", 1)]), at(10));
     assert_eq!(changes(&second), [ItemChange::New, ItemChange::Edited, ItemChange::Unchanged]);
     assert_eq!((&second.left[..], second.gone.len()), (&[key_hash("c")][..], 0));
-    carry(&mut seen, &second, at(10));
-    let third = observed(feed_of(vec![item("c", 1), item("d", 1)]), &seen, at(20));
+    seen.carry(&second, at(10));
+    let third = seen.observe(feed_of(vec![item("c", 1), item("d", 1)]), at(20));
     assert_eq!(changes(&third), [ItemChange::Back, ItemChange::Unchanged]);
     let mut left = [key_hash("a"), key_hash("b")];
     left.sort_unstable();
     assert_eq!((&third.left[..], &third.gone[..]), (&left[..], &left[..]));
     // Also at first contact, and after a cut.
-    let moved = StoredView { moved: true, ..seen.clone() };
-    let elsewhere = observed(keyed(&["x"]), &moved, at(30));
+    let moved = seen.moved();
+    let elsewhere = moved.observe(keyed(&["x"]), at(30));
     assert_eq!((changes(&elsewhere), elsewhere.left.len()), (vec![ItemChange::New], 3));
-    let cut = observed(ParsedFeed { truncated: true, ..keyed(&["a"]) }, &seen, at(30));
+    let cut = seen.observe(ParsedFeed { truncated: true, ..keyed(&["a"]) }, at(30));
     assert_eq!((cut.left.len(), cut.gone.len()), (2, 0));
 }
 
@@ -172,47 +189,43 @@ fn items_are_read_as_far_as_the_comparison_needs_them() {
         format!("<rss version='2.0'><channel>{items}</channel></rss>")
     };
     // Which items have details, and which have dates.
-    let reads = |items: &[(&str, &str)], seen: &StoredView| {
-        let feed = read_after(document(items).as_bytes(), seen).expect("a feed");
+    let reads = |items: &[(&str, &str)], seen: &Stored| {
+        let feed = read_after(document(items).as_bytes(), &seen.last).expect("a feed");
         let has = |test: fn(&FeedItem) -> bool| feed.items.iter().map(test).collect::<Vec<_>>();
         (has(|item| item.details.is_some()), has(|item| item.published.is_some()))
     };
     let now = Timestamp::parse_iso("2026-11-01T12:00:00Z").expect("a time");
-    let mut seen = StoredView::default();
+    let mut seen = Stored::default();
     let both = [("a", "A"), ("b", "B")];
     assert_eq!(reads(&both, &seen), (vec![false, false], vec![true, true]), "first contact");
-    let first = read_after(document(&both).as_bytes(), &seen).expect("a feed");
-    let first = compare::feed(first, &seen, now).expect("comparable");
+    let first = read_after(document(&both).as_bytes(), &seen.last).expect("a feed");
+    let first = seen.observe(first, now);
     assert!(first.present.iter().all(|present| present.dated.is_some()));
-    carry(&mut seen, &first, now);
+    seen.carry(&first, now);
     assert_eq!(reads(&both, &seen), (vec![false, false], vec![false, false]), "unchanged");
     let changed = [("c", "C"), ("a", "A"), ("b", "Edited")];
     let expected = (vec![true, false, true], vec![true, false, true]);
     assert_eq!(reads(&changed, &seen), expected, "new and edited");
-    seen.items.values_mut().for_each(|item| item.in_last = false);
-    seen.items.insert(1, SeenItem { fingerprint: 1, in_last: true });
-    assert_eq!(reads(&both, &seen), (vec![false, false], vec![true, true]), "a gap");
-    seen.moved = true;
-    assert_eq!(reads(&both, &seen), (vec![false, false], vec![false, false]), "moved, and known");
-    assert_eq!(reads(&[("c", "C")], &seen), (vec![false], vec![true]), "another feed");
+    seen.older.extend(seen.last.items.remove(&key_hash("b")).map(|print| (key_hash("b"), print)));
+    assert_eq!(reads(&both, &seen), (vec![false, true], vec![false, true]), "b may be new");
 }
 
 #[test]
 fn pages() {
     let page = |fingerprint| PageText { title: Some("T".into()), text: "x".into(), fingerprint };
-    let mut seen = StoredView::default();
-    let first = compare::page(page(1), Some(at(0)), &seen, at(0), "http://p/");
+    let mut seen = Stored::default();
+    let first = compare::page(page(1), Some(at(0)), &seen.last, at(0), "http://p/");
     assert!(first.first_contact && first.updates.is_empty());
     // A source that was a feed before: probed, but never as a page.
     let switched = StoredView { last_success: Some(at(-5)), ..StoredView::default() };
     assert!(compare::page(page(1), None, &switched, at(0), "http://p/").first_contact);
-    carry(&mut seen, &first, at(0));
-    assert!(compare::page(page(1), Some(at(5)), &seen, at(10), "http://p/").updates.is_empty());
-    let changed = compare::page(page(0xab), Some(at(5)), &seen, at(10), "http://p/");
+    seen.carry(&first, at(0));
+    assert!(compare::page(page(1), Some(at(5)), &seen.last, at(10), "http://p/").updates.is_empty());
+    let changed = compare::page(page(0xab), Some(at(5)), &seen.last, at(10), "http://p/");
     let update = &changed.updates[0];
     assert_eq!((update.kind, update.occurred), (UpdateKind::Changed, Occurred::At(at(5))));
     assert_eq!((update.key.as_str(), update.link.as_deref()), ("00000000000000ab", Some("http://p/")));
-    let vague = compare::page(page(2), Some(at(-5)), &seen, at(10), "http://p/");
+    let vague = compare::page(page(2), Some(at(-5)), &seen.last, at(10), "http://p/");
     assert_eq!(vague.updates[0].occurred, Occurred::Between(at(0), at(10)));
 }
 
@@ -282,10 +295,10 @@ proptest! {
 
     #[test]
     fn a_second_probe_shows_nothing_new(items in any_document()) {
-        let mut seen = StoredView::default();
-        let first = observed(feed_of(items.clone()), &seen, at(0));
-        carry(&mut seen, &first, at(0));
-        let second = observed(feed_of(items), &seen, at(100));
+        let mut seen = Stored::default();
+        let first = seen.observe(feed_of(items.clone()), at(0));
+        seen.carry(&first, at(0));
+        let second = seen.observe(feed_of(items), at(100));
         prop_assert!(second.updates.is_empty() && second.gone.is_empty() && !second.gap);
     }
 
@@ -293,12 +306,12 @@ proptest! {
     fn each_key_is_new_at_most_once_and_dated_between_the_probes(
         documents in proptest::collection::vec(any_document(), 1..12)
     ) {
-        let mut seen = StoredView::default();
+        let mut seen = Stored::default();
         let mut times_new: HashMap<String, u32> = HashMap::new();
         for (document, items) in documents.into_iter().enumerate() {
             let now = at(document as i64 * 10);
-            let last_success = seen.last_success;
-            let Ok(observation) = compare::feed(feed_of(items), &seen, now) else { continue };
+            let last_success = seen.last.last_success;
+            let Ok(observation) = seen.compare(feed_of(items), now) else { continue };
             for update in &observation.updates {
                 if update.kind == UpdateKind::New {
                     *times_new.entry(update.key.clone()).or_default() += 1;
@@ -309,7 +322,7 @@ proptest! {
                 };
                 prop_assert!(Some(from) >= last_success && from <= to && to <= now);
             }
-            carry(&mut seen, &observation, now);
+            seen.carry(&observation, now);
         }
         prop_assert!(times_new.values().all(|times| *times == 1));
     }
