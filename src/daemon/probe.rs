@@ -17,7 +17,7 @@ use crate::fetch::request::{FetchRequest, Validators};
 use crate::fetch::secret;
 use crate::store::attempts::RequestInputs;
 use crate::store::probe_inputs::ProbeInputs;
-use crate::store::record::{BeliefsRecord, DocumentRecord, ProbeOutcome, StoredState, ValidatorsChange};
+use crate::store::record::{BeliefsRecord, DocumentRecord, ProbeOutcome, StoredColumns, ValidatorsChange};
 use tidewatch_core::engine::action::Attempt;
 use tidewatch_core::engine::event::{Failure, MovedTo, ProbeAnswer, ProbeReport, RuleReading};
 use tidewatch_core::engine::params::HostGroup;
@@ -72,7 +72,7 @@ pub struct Finished {
     /// What is known of the document, with the model.
     pub document: Option<DocumentRecord>,
     /// What need not be stored again.
-    pub stored: StoredState,
+    pub stored: StoredColumns,
     /// The stated probability, per update, of a false burst and of a false silence; 0 if the test has none.
     pub false_alarms: f64,
     /// The rules in force.
@@ -126,7 +126,7 @@ impl Finished {
             observation: None,
             beliefs: None,
             document: None,
-            stored: StoredState::default(),
+            stored: StoredColumns::default(),
             false_alarms: 0.0,
             rules: Arc::default(),
             described: None,

@@ -12,7 +12,7 @@ use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::Timestamp;
 
 use super::json_rows::{from_hex, read_text, text_of};
-use super::record::StoredState;
+use super::record::StoredColumns;
 
 type Result<T = ()> = std::result::Result<T, sqlx::Error>;
 
@@ -36,7 +36,7 @@ pub struct RequestInputs {
     /// The hash of the settings of the model with which that is true.
     pub review_settings: Option<u64>,
     /// What need not be written again.
-    pub stored: StoredState,
+    pub stored: StoredColumns,
 }
 
 /// Stores probes that are about to be sent.
@@ -151,7 +151,7 @@ impl InputsRow {
                 .learned_until
                 .map(|at| LearnedUntil { at: Timestamp::from_millis(at), review_at }),
             review_settings: self.review_settings.map(|hash| hash as u64),
-            stored: StoredState {
+            stored: StoredColumns {
                 hash: self.state_hash,
                 found_per_hour: self.found_per_hour,
                 in_burst: self.in_burst != 0,

@@ -90,7 +90,7 @@ pub struct ProbeRecord {
     /// The engine's new state of the source.
     pub memory: SourceMemory,
     /// What the store had of the source when the probe was started.
-    pub stored: StoredState,
+    pub stored: StoredColumns,
     /// The updated model, if the probe was answered.
     pub beliefs: Option<BeliefsRecord>,
     /// A burst that began, ended, or did both since the last probe.
@@ -111,7 +111,7 @@ pub struct ProbeRecord {
 
 /// What the store has of a source, so that equal values are not written again.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct StoredState {
+pub struct StoredColumns {
     /// The hash of the columns that a probe seldom changes.
     pub hash: Option<i64>,
     /// The rate of the estimate.

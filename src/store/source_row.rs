@@ -20,7 +20,7 @@ use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::time::{Span, Timestamp};
 
 use super::json_rows::text_of;
-use super::record::{ProbeRecord, StoredState};
+use super::record::{ProbeRecord, StoredColumns};
 
 type Result = std::result::Result<(), sqlx::Error>;
 
@@ -49,12 +49,12 @@ enum Changes {
 }
 
 /// Columns of one statement.
-type Part = &'static [Changes];
+type ColumnSet = &'static [Changes];
 
-const OFTEN: Part = &[Changes::Often];
-const SELDOM: Part = &[Changes::Little, Changes::Seldom];
+const OFTEN: ColumnSet = &[Changes::Often];
+const SELDOM: ColumnSet = &[Changes::Little, Changes::Seldom];
 /// What the stored hash is made from.
-const HASHED: Part = &[Changes::Seldom];
+const HASHED: ColumnSet = &[Changes::Seldom];
 
 /// The estimate is written if its rate is further than this from the stored one, as a share of it. The time since then
 /// is not lost: it is added when the estimate is read.
@@ -122,7 +122,7 @@ struct RowPart<'r> {
     id: i64,
     hash: i64,
     row: &'r SourceRow,
-    part: Part,
+    part: ColumnSet,
 }
 
 columns! {
@@ -186,7 +186,7 @@ static WRITE_OFTEN: LazyLock<String> = LazyLock::new(|| write_statement(OFTEN));
 
 static WRITE_SELDOM: LazyLock<String> = LazyLock::new(|| write_statement(SELDOM));
 
-fn write_statement(part: Part) -> String {
+fn write_statement(part: ColumnSet) -> String {
     let mut place = 1;
     let set = list(|Column { name, changes, .. }| {
         if !part.contains(changes) {
@@ -238,7 +238,7 @@ pub(super) async fn write(connection: &mut SqliteConnection, records: &[&ProbeRe
     for record in records {
         let (id, mut row) = (record.attempt.source.0, SourceRow::after(record));
         let hash = RowPart { id, hash: 0, row: &row, part: HASHED }.hashed()?;
-        let StoredState { hash: stored, found_per_hour, .. } = record.stored;
+        let StoredColumns { hash: stored, found_per_hour, .. } = record.stored;
         let changed = stored != Some(hash) || has_moved(found_per_hour, row.found_per_hour);
         if changed {
             row.estimate = row.found_per_hour.map(|_| record.memory.estimate.to_text().into());

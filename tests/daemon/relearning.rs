@@ -56,7 +56,7 @@ async fn changed_learning_parameters_reach_every_source() {
             let (test, half_life) = (spec.learning.bursts.test, spec.learning.half_life);
             learning.push((spec.source.name.clone(), test, half_life, zone));
             let over = Finished::failed(attempt, clock.now(), Failure::Interrupted, String::new());
-            finished.send(over).unwrap();
+            finished.send(Box::new(over)).unwrap();
         }
         learning.sort_by_key(|of| of.0.clone());
         learning

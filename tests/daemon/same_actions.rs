@@ -430,7 +430,7 @@ async fn run_daemon(prices: Prices, days: i64) -> Vec<u8> {
                 let base = Finished::failed(attempt, at, Failure::Interrupted, String::new());
                 let attempt = Attempt { started: at - took, ..attempt };
                 let (outcome, error) = (ProbeOutcome::Unchanged, None);
-                let _ = finished.send(Finished { attempt, result, outcome, error, ..base });
+                let _ = finished.send(Box::new(Finished { attempt, result, outcome, error, ..base }));
             });
         }
     });

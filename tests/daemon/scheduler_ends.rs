@@ -15,7 +15,7 @@ use tokio::sync::{mpsc, watch};
 /// The ends that network, store and planner use.
 pub struct Ends {
     pub control: mpsc::UnboundedSender<Control>,
-    pub finished: mpsc::UnboundedSender<Finished>,
+    pub finished: mpsc::UnboundedSender<Box<Finished>>,
     pub launched: mpsc::UnboundedReceiver<Launch>,
     pub to_plan: mpsc::UnboundedReceiver<PlanOrder>,
     _health_sender: watch::Sender<Health>,

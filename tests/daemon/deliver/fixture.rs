@@ -15,7 +15,7 @@ use tidewatch::deliver::dispatcher::Dispatcher;
 use tidewatch::fetch::client::Fetcher;
 use tidewatch::store::deliveries::{DeliveryRow, Filter};
 use tidewatch::store::reader::Reader;
-use tidewatch::store::record::{MatchRecord, ProbeOutcome, ProbeRecord, StoredState, ValidatorsChange};
+use tidewatch::store::record::{MatchRecord, ProbeOutcome, ProbeRecord, StoredColumns, ValidatorsChange};
 use tidewatch::store::sync::Listed;
 use tidewatch::store::writer::{Write, Writer, WriterHandle};
 use tidewatch::store::{load, open};
@@ -253,7 +253,7 @@ impl Fixture {
             matches: titles.iter().map(matched).collect(),
             rules: Vec::new(),
             compared: None,
-            stored: StoredState::default(),
+            stored: StoredColumns::default(),
         };
         self.write(Write::Ended(Box::new(record))).await;
         self.wake.notify_one();

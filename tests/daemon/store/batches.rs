@@ -1,7 +1,7 @@
 //! Writes that are committed together.
 
 use sqlx::AssertSqlSafe;
-use tidewatch::store::record::{ComparedProbe, DocumentRecord, StoredState};
+use tidewatch::store::record::{ComparedProbe, DocumentRecord, StoredColumns};
 use tidewatch_core::engine::rule_counts::{RuleOutcomes, RuleState};
 use tidewatch_core::model::probe_forecast::ProbeForecast;
 use tidewatch_core::model::silence::LearnedUntil;
@@ -167,7 +167,7 @@ async fn a_start_is_answered_with_what_the_request_needs() {
         newest: Some(at(40)),
         learned: Some(LearnedUntil { at: at(100), review_at: at(900) }),
         review_settings: Some(7),
-        stored: StoredState { hash, ..StoredState::default() },
+        stored: StoredColumns { hash, ..StoredColumns::default() },
     };
     let started = Receipt::Started(vec![(b, RequestInputs::default()), (a, inputs)]);
     assert_eq!(store.handle.receipts.recv().await, Some(started));
@@ -209,7 +209,7 @@ async fn columns_that_a_probe_seldom_changes_are_written_if_they_changed() {
     let store = Store::new().await;
     let id = store.id("a");
     let ended_after = async |secs, error_streak, hash| {
-        let stored = StoredState { hash, ..StoredState::default() };
+        let stored = StoredColumns { hash, ..StoredColumns::default() };
         let mut record = ProbeRecord { stored, ..probe_record(id, secs) };
         record.memory.error_streak = error_streak;
         store.write(Write::Ended(Box::new(record)));

@@ -16,7 +16,7 @@ use tidewatch::store::probe_inputs::InputsQueue;
 use tidewatch::store::reader::{FitScope, Reader, ask};
 use tidewatch::store::record::{
     BeliefsRecord, EventRecord, HostRecord, ProbeOutcome, ProbeRecord, RateRecord, RobotsRecord,
-    StoredState, ValidatorsChange,
+    StoredColumns, ValidatorsChange,
 };
 use tidewatch::store::sync::Listed;
 use tidewatch::store::writer::{Health, Receipt, Write, Writer, WriterHandle};
@@ -92,7 +92,7 @@ fn probe_record(id: SourceId, secs: i64) -> ProbeRecord {
         matches: Vec::new(),
         rules: Vec::new(),
         compared: None,
-        stored: StoredState::default(),
+        stored: StoredColumns::default(),
     }
 }
 
