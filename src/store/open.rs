@@ -21,7 +21,7 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 const CHECKPOINT_PAGES: &str = "8000";
 
 /// Memory for pages of the connection that writes, in kB as SQLite counts them: the pages that a batch of probes changes.
-const WRITER_CACHE: &str = "-6000";
+const WRITER_CACHE: &str = "-3000";
 
 /// The same for each connection that reads: the system keeps pages too.
 const READER_CACHE: &str = "-1000";

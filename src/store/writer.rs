@@ -95,6 +95,17 @@ pub enum Write {
     Flush(oneshot::Sender<()>),
 }
 
+impl Write {
+    /// The number of probes that start or end.
+    fn probes(&self) -> usize {
+        match self {
+            Self::Started(attempts) => attempts.len(),
+            Self::Cancelled(_) | Self::Ended(_) => 1,
+            _ => 0,
+        }
+    }
+}
+
 /// Writes, and returns when that is committed.
 pub async fn commit(writes: &mpsc::UnboundedSender<Write>, write: Write) -> Result<(), StoreError> {
     let (done, committed) = oneshot::channel();
@@ -159,8 +170,13 @@ pub struct WriterHandle {
 /// Largest number of writes in a transaction, so that readers see progress.
 const BATCH: usize = 512;
 
-/// While many writes arrive, each transaction waits this long for more: its statements take all of them.
-const GATHER: Duration = Duration::from_millis(50);
+/// While many writes arrive, each transaction waits for more, up to this often and this long each time: its statements
+/// take all of them.
+const GATHERED_AT_MOST: usize = 10;
+const GATHER: Duration = Duration::from_millis(5);
+
+/// A transaction with this many probes waits for no more.
+const ENOUGH: usize = 200;
 
 /// Many: this many writes in [`MEASURE`].
 const MANY: usize = 80;
@@ -227,13 +243,8 @@ impl Writer {
                     continue;
                 }
             }
-            if arrivals.are_many() && batch.len() < BATCH && !stopping {
-                real_pause(GATHER).await;
-                while batch.len() < BATCH
-                    && let Ok(write) = self.inbox.try_recv()
-                {
-                    batch.push(write);
-                }
+            if arrivals.are_many() && !stopping {
+                self.gather(&mut batch).await;
             }
             arrivals.count(batch.len());
             self.commit(&mut batch).await?;
@@ -242,6 +253,22 @@ impl Writer {
         let _ = sqlx::query("PRAGMA optimize").execute(&mut self.connection).await;
         self.connection.close().await?;
         Ok(())
+    }
+
+    /// Waits for more writes, until there are enough for their statements to cost little for each.
+    async fn gather(&mut self, batch: &mut Vec<Write>) {
+        let probes = |batch: &[Write]| batch.iter().map(Write::probes).sum::<usize>();
+        for _ in 0..GATHERED_AT_MOST {
+            while batch.len() < BATCH
+                && let Ok(write) = self.inbox.try_recv()
+            {
+                batch.push(write);
+            }
+            if batch.len() >= BATCH || probes(batch) >= ENOUGH {
+                return;
+            }
+            real_pause(GATHER).await;
+        }
     }
 
     async fn commit(&mut self, batch: &mut Vec<Write>) -> Result<(), StoreError> {
