@@ -14,6 +14,8 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, SqliteConnection};
 use tidewatch::clock::{Stopwatch, real_pause};
 
+use crate::service;
+
 /// Sources in a file of `sources.d`.
 const A_FILE: usize = 10_000;
 
@@ -150,12 +152,9 @@ pub struct DaemonProcess {
     log: Arc<Mutex<LogSummary>>,
 }
 
-/// The environment of the systemd unit.
-const AS_SERVICE: [(&str, &str); 3] =
-    [("MALLOC_ARENA_MAX", "2"), ("MALLOC_MMAP_THRESHOLD_", "65536"), ("MALLOC_TRIM_THRESHOLD_", "65536")];
-
 impl DaemonProcess {
-    /// Starts it with this filter for its log, for a first contact with all sources.
+    /// Starts it with this filter for its log and the environment of the systemd unit, for a first contact with all
+    /// sources.
     pub fn start(folder: &DaemonFolder, log_filter: &str) -> Result<Self> {
         folder.write_settings(Pace::FirstContact)?;
         let mut command = Command::new(env!("CARGO_BIN_EXE_tidewatch"));
@@ -163,7 +162,7 @@ impl DaemonProcess {
         for name in ["NOTIFY_SOCKET", "WATCHDOG_USEC", "JOURNAL_STREAM"] {
             command.env_remove(name);
         }
-        command.env("TIDEWATCH_LOG", log_filter).env("NO_COLOR", "1").envs(AS_SERVICE);
+        command.env("TIDEWATCH_LOG", log_filter).env("NO_COLOR", "1").envs(service::environment());
         let mut child =
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
         let lines = BufReader::with_capacity(1 << 16, child.stderr.take().context("a pipe was asked for")?);

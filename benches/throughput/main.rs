@@ -12,6 +12,8 @@ mod process;
 mod report;
 mod runs;
 mod server;
+#[path = "../../examples/million/service.rs"]
+mod service;
 
 use std::path::PathBuf;
 
