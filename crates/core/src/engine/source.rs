@@ -229,10 +229,66 @@ pub(super) struct ProbeProposal {
 mod tests {
     use super::*;
 
-    /// A million sources are a million of these. Each field that is added costs a megabyte per byte.
+    fn size<S, T>(_: fn(&S) -> &T) -> usize {
+        size_of::<T>()
+    }
+
+    /// The fields of a type, with their sizes in bytes.
+    macro_rules! sizes {
+        ($type:ident { $($field:ident: $bytes:literal),* $(,)? } total $total:literal) => {
+            $(assert_eq!(size(|it: &$type| &it.$field), $bytes, stringify!($field));)*
+            // What is missing fills up to whole words.
+            assert_eq!(size_of::<$type>(), $total);
+        };
+    }
+
+    /// A million sources are a million of these. Each byte that is added costs a megabyte.
     #[test]
     fn a_source_takes_few_bytes() {
-        assert_eq!(size_of::<SourceMemory>(), 272);
-        assert_eq!(size_of::<Source>(), 560);
+        sizes!(Source {
+            id: 8,
+            place: 4,
+            waiting: 16,
+            urgency: 1,
+            ready_at: 8,
+            profile: 8,
+            level: 12,
+            terms: 88,
+            price: 16,
+            demand: 16,
+            host: 4,
+            memory: 272,
+            spent: 32,
+            plan: 24,
+            excess: 8,
+            pending_intervals: 8,
+            deadline: 8,
+            revision: 8,
+            early_at: 8,
+            redirect_host: 8,
+        } total 560);
+        sizes!(SourceMemory {
+            state: 1,
+            due: 16,
+            reason: 1,
+            last_probe: 8,
+            last_success: 8,
+            estimate: 48,
+            last_update: 8,
+            error_streak: 4,
+            known_updates: 8,
+            fresh_until: 8,
+            retry_until: 8,
+            backoff_until: 8,
+            hints: 40,
+            holds: 8,
+            moving: 8,
+            adopted_url: 16,
+            rule: 16,
+            cost: 8,
+            root_rate: 4,
+            early_probes: 1,
+            burst: 40,
+        } total 272);
     }
 }
