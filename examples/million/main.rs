@@ -29,7 +29,8 @@ struct Options {
     /// Probes that a step of one second may have. More are due.
     #[arg(long, default_value_t = 1_000)]
     per_step: u32,
-    /// Ports that feeds are served on: each is a host of its own. One for 250 sources if not given, 200 at least.
+    /// Ports that feeds are served on: each is a host of its own. If not given, 4,000 for a million sources, 200 for
+    /// fewer.
     #[arg(long)]
     hosts: Option<usize>,
     /// Parts to run, in their usual order; all if none is given. Parts of one run need the same folder.
@@ -89,7 +90,7 @@ impl Part {
 
 impl Options {
     fn hosts(&self) -> usize {
-        self.hosts.unwrap_or_else(|| (self.sources / 250).clamp(200, 4_000))
+        self.hosts.unwrap_or(if self.sources < 1_000_000 { 200 } else { 4_000 })
     }
 
     fn runs(&self, part: Part) -> bool {
