@@ -47,9 +47,9 @@ pub struct Reconfiguration {
     /// The HTTP client for later probes.
     pub fetcher: Option<Fetcher>,
     /// New sources.
-    pub added: Vec<(KnownSource, Arc<Spec>)>,
+    pub added: Vec<(KnownSource, Spec)>,
     /// Changed sources.
-    pub changed: Vec<(Changed, Arc<Spec>)>,
+    pub changed: Vec<(Changed, Spec)>,
     /// Sources that are no longer listed.
     pub removed: Vec<SourceId>,
     /// New parameters of learning and burst detection, if they changed.
@@ -72,7 +72,7 @@ pub struct Launch {
     /// What the store knows for its request.
     pub inputs: RequestInputs,
     /// The source and its request settings.
-    pub spec: Arc<Spec>,
+    pub spec: Spec,
     /// The HTTP client; `None` in tests without a network.
     pub fetcher: Option<Fetcher>,
     /// Minimum time between two requests to the host, if the probe needs more than one.

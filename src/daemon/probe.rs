@@ -356,7 +356,7 @@ impl ProbeExchange<'_> {
         };
         let (started, now) = (self.attempt.started, self.finished);
         let rules = Arc::clone(&self.launch.rules);
-        let spec = Arc::clone(&self.launch.spec);
+        let spec = self.launch.spec.clone();
         let (url, modified_at) = (answer.final_url.to_string(), answer.modified_at);
         let comparing = move || -> Result<Read, String> {
             let seen = &inputs.seen;

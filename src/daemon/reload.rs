@@ -180,7 +180,7 @@ impl Reloader {
         synced: &Synced,
         usual: &Arc<Learning>,
         at: Timestamp,
-    ) -> Result<Vec<(KnownSource, Arc<Spec>)>, Refused> {
+    ) -> Result<Vec<(KnownSource, Spec)>, Refused> {
         // A source that was listed before keeps its used budget and its stored state.
         let revived: Vec<(SourceId, Timestamp)> = added
             .iter()
@@ -198,10 +198,7 @@ impl Reloader {
             let spec = spec_by(usual, &source, memory.adopted_url.as_deref());
             let terms = terms(&source, spec.url());
             let probes = probes.remove(&id).unwrap_or_default();
-            Some((
-                KnownSource { id, terms, memory, probes, answered_by: None, moved: Moved::Same },
-                Arc::new(spec),
-            ))
+            Some((KnownSource { id, terms, memory, probes, answered_by: None, moved: Moved::Same }, spec))
         };
         Ok(added.into_iter().filter_map(known).collect())
     }
@@ -212,7 +209,7 @@ impl Reloader {
         synced: &Synced,
         usual: &Arc<Learning>,
         at: Timestamp,
-    ) -> Result<Vec<(Changed, Arc<Spec>)>, Refused> {
+    ) -> Result<Vec<(Changed, Spec)>, Refused> {
         let (mut longer, mut same) = (Vec::new(), Vec::new());
         for (source, before) in &changed {
             let Some(&id) = synced.ids.get(&source.name) else { continue };
@@ -233,7 +230,7 @@ impl Reloader {
             let spec = spec_by(usual, &source, adopted.get(&id).map(String::as_str));
             let terms = terms(&source, spec.url());
             let probes = probes.remove(&id).unwrap_or_default();
-            Some((Changed { id, terms, moved, probes }, Arc::new(spec)))
+            Some((Changed { id, terms, moved, probes }, spec))
         };
         Ok(changed.into_iter().filter_map(change).collect())
     }

@@ -28,7 +28,7 @@ use super::notes::{event, log_note};
 use super::probe::Finished;
 use super::probe_record::probe_record;
 use super::record::{RecordTo, Recording};
-use super::startup::{Roster, Spec, learning_of, rule_set};
+use super::startup::{Roster, learning_of, rule_set};
 
 /// The scheduler's progress, for the status line and for tests.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -370,7 +370,7 @@ impl Scheduler {
     fn adopt_address(&mut self, id: SourceId, to: &str) {
         let (Some(spec), Ok(url)) = (self.roster.get_mut(&id), url::Url::parse(to)) else { return };
         tracing::info!(source = %spec.source.name, %to, "permanent redirect: probes go to the new address; change `url` in the configuration");
-        *spec = Arc::new(Spec { adopted: Some(Box::new(url)), ..(**spec).clone() });
+        spec.adopted = Some(Box::new(url));
     }
 
     fn request(&mut self, ProbeRequest { number: request, source, answer }: ProbeRequest) {
@@ -394,7 +394,7 @@ impl Scheduler {
         }
         let mut added = Vec::with_capacity(new.added.len());
         for (mut known, spec) in new.added {
-            let before = self.roster.insert(known.id, Arc::clone(&spec));
+            let before = self.roster.insert(known.id, spec.clone());
             // The source was removed and added again with another URL, while a probe of the old URL is in
             // progress.
             if before.is_some_and(|before| before.url() != spec.url()) {
@@ -409,7 +409,7 @@ impl Scheduler {
         }
         if let Some(usual) = new.learning {
             for spec in self.roster.values_mut() {
-                *spec = Arc::new(Spec { learning: learning_of(&usual, &spec.source), ..(**spec).clone() });
+                spec.learning = learning_of(&usual, &spec.source);
             }
         }
         let rules = new.rules.map(|rules| {

@@ -88,7 +88,7 @@ impl Learning {
 }
 
 /// The sources by number.
-pub type Roster = HashMap<SourceId, Arc<Spec>>;
+pub type Roster = HashMap<SourceId, Spec>;
 
 /// The configured limits of a source that is probed at `url`.
 pub fn terms(source: &SourceConfig, url: &Url) -> Terms {
@@ -172,7 +172,7 @@ pub async fn load_engine(
 
 /// The rules, with the sources that each applies to.
 pub fn rule_set(rules: &RulesConfig, roster: &Roster) -> RuleSet {
-    let part = |(&id, spec): (&SourceId, &Arc<Spec>)| {
+    let part = |(&id, spec): (&SourceId, &Spec)| {
         let parts = rules.of(&spec.source);
         (!parts.is_empty()).then(|| (id, parts.into_boxed_slice()))
     };
@@ -252,7 +252,7 @@ impl<'c> Startup<'c> {
         }
         let answered_by = answered_at.and_then(|url| Url::parse(&url).ok()).map(|url| host_group(&url));
         let answered_by = answered_by.filter(|group| group.key != terms.host.key);
-        self.roster.insert(id, Arc::new(spec));
+        self.roster.insert(id, spec);
         let group = if first { &mut self.first } else { &mut self.known };
         group.push(KnownSource { id, terms, memory, probes, answered_by, moved: Moved::Same });
         if first {
@@ -282,8 +282,7 @@ mod tests {
     /// costs a megabyte for a million sources.
     #[test]
     fn a_source_takes_few_bytes() {
-        assert_eq!(size_of::<(SourceId, Arc<Spec>)>(), 16);
-        assert_eq!(size_of::<Spec>(), 24);
-        assert_eq!(size_of::<SourceConfig>(), 248);
+        assert_eq!(size_of::<(SourceId, Spec)>(), 32);
+        assert_eq!(size_of::<SourceConfig>(), 232);
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
-use sqlx::{ConnectOptions, Connection, Row, SqliteConnection};
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Row, SqliteConnection};
 
 use super::StoreError;
 use super::error::{NOTADB, is_read_only, primary_code};
@@ -20,10 +20,13 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// each of its probes, so that most pages of a longer log are written again before they are copied.
 const CHECKPOINT_PAGES: &str = "8000";
 
-/// Memory for pages of the connection that writes, in kB as SQLite counts them: the pages that a batch of probes changes.
-const WRITER_CACHE: &str = "-3000";
+/// Memory for pages of the connection that writes, in kB: the pages that some batches of probes change. Each probe
+/// changes pages of its own if there are many sources.
+fn writer_cache_kb(sources: usize) -> usize {
+    (3_000 + sources / 20).min(24_000)
+}
 
-/// The same for each connection that reads: the system keeps pages too.
+/// Memory for pages of each connection that reads, in kB as SQLite counts them: the system keeps pages too.
 const READER_CACHE: &str = "-1000";
 
 /// Opens the store for writing, creating and migrating it as needed.
@@ -36,7 +39,8 @@ pub async fn for_writing(path: &Path) -> Result<SqliteConnection, StoreError> {
         // found again because the validators are lost with them.
         .synchronous(SqliteSynchronous::Normal)
         .pragma("wal_autocheckpoint", CHECKPOINT_PAGES)
-        .pragma("cache_size", WRITER_CACHE)
+        // A changed page is written once, at the end of its transaction.
+        .pragma("cache_spill", "OFF")
         // Statements that change many rows keep the old pages until they end: in memory, not in files.
         .pragma("temp_store", "MEMORY")
         .foreign_keys(true)
@@ -51,6 +55,13 @@ pub async fn for_writing(path: &Path) -> Result<SqliteConnection, StoreError> {
     })?;
     sqlx::query("PRAGMA application_id = 1953064037").execute(&mut connection).await?;
     Ok(connection)
+}
+
+/// Prepares a connection for writing probes of this number of sources.
+pub async fn fit_cache(connection: &mut SqliteConnection, sources: usize) -> Result<(), StoreError> {
+    let kb = writer_cache_kb(sources);
+    sqlx::query(AssertSqlSafe(format!("PRAGMA cache_size = -{kb}"))).execute(connection).await?;
+    Ok(())
 }
 
 /// Options to open an existing store for reading only.

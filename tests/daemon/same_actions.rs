@@ -282,8 +282,8 @@ fn plan(order: &PlanOrder) -> PlansReady {
 /// The changes of the second configuration.
 struct Reload {
     new: Config,
-    added: Vec<(KnownSource, Arc<Spec>)>,
-    changed: Vec<(Changed, Arc<Spec>)>,
+    added: Vec<(KnownSource, Spec)>,
+    changed: Vec<(Changed, Spec)>,
     removed: Vec<SourceId>,
 }
 
@@ -292,7 +292,7 @@ fn reload(prices: Prices) -> Reload {
     let of = |id: i64| new.sources.iter().find(|source| number(&source.name).0 == id).unwrap();
     let specified = |id: i64| {
         let spec = spec(&new, of(id), None);
-        (terms(of(id), spec.url()), Arc::new(spec))
+        (terms(of(id), spec.url()), spec)
     };
     let (terms, spec) = specified(SOURCES);
     let (id, memory, moved) = (SourceId(SOURCES), SourceMemory::default(), Moved::Same);
@@ -366,7 +366,7 @@ fn simulate(prices: Prices, days: i64) -> Vec<u8> {
                 let Reload { new, added, changed, removed } = reload(prices);
                 let specs = added.iter().map(|(known, spec)| (known.id, spec));
                 let specs = specs.chain(changed.iter().map(|(change, spec)| (change.id, spec)));
-                specs.for_each(|(id, spec)| drop(roster.insert(id, Arc::clone(spec))));
+                specs.for_each(|(id, spec)| drop(roster.insert(id, spec.clone())));
                 let new = Configuration {
                     params: new.fleet.clone(),
                     added: added.into_iter().map(|(known, _)| known).collect(),

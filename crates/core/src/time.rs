@@ -10,31 +10,47 @@ use std::ops::{Add, AddAssign, Neg, Sub};
 
 use jiff::tz::TimeZone;
 
-/// An instant: milliseconds since the Unix epoch.
+/// A number of milliseconds without a bit pattern of zeros.
 ///
-/// Stored so that an `Option` of it has the same size: with a million sources that is a hundred megabytes. So
-/// times from the epoch on are stored one higher, and the last millisecond of the range is not used.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(from = "i64", into = "i64")]
-pub struct Timestamp(NonZeroI64);
+/// So an `Option` of it has the same size: with a million sources that is a hundred megabytes. Numbers from zero on
+/// are stored one higher, and the largest one is not used.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Millis(NonZeroI64);
 
-/// A signed length of time in milliseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
-pub struct Span(i64);
-
-impl Timestamp {
-    /// The earliest instant, displayed as "always".
-    pub const MIN: Self = Self(NonZeroI64::MIN);
-    /// The latest instant, displayed as "never".
-    pub const MAX: Self = Self(NonZeroI64::MAX);
-
-    /// An instant from Unix milliseconds.
-    pub const fn from_millis(millis: i64) -> Self {
+impl Millis {
+    const fn new(millis: i64) -> Self {
         let raised = if millis < 0 { millis } else { millis.saturating_add(1) };
         match NonZeroI64::new(raised) {
             Some(raised) => Self(raised),
-            None => Self::MIN,
+            None => Self(NonZeroI64::MIN),
         }
+    }
+
+    const fn get(self) -> i64 {
+        let raised = self.0.get();
+        if raised < 0 { raised } else { raised - 1 }
+    }
+}
+
+/// An instant: milliseconds since the Unix epoch.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(from = "i64", into = "i64")]
+pub struct Timestamp(Millis);
+
+/// A signed length of time in milliseconds.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(from = "i64", into = "i64")]
+pub struct Span(Millis);
+
+impl Timestamp {
+    /// The earliest instant, displayed as "always".
+    pub const MIN: Self = Self::from_millis(i64::MIN);
+    /// The latest instant, displayed as "never".
+    pub const MAX: Self = Self::from_millis(i64::MAX);
+
+    /// An instant from Unix milliseconds.
+    pub const fn from_millis(millis: i64) -> Self {
+        Self(Millis::new(millis))
     }
 
     /// An instant from Unix seconds.
@@ -44,8 +60,7 @@ impl Timestamp {
 
     /// Unix milliseconds.
     pub const fn as_millis(self) -> i64 {
-        let raised = self.0.get();
-        if raised < 0 { raised } else { raised - 1 }
+        self.0.get()
     }
 
     /// The hour of the day in UTC, 0 to 23.
@@ -90,16 +105,16 @@ impl Timestamp {
 
 impl Span {
     /// Zero length.
-    pub const ZERO: Self = Self(0);
+    pub const ZERO: Self = Self::from_millis(0);
 
     /// A span of milliseconds.
     pub const fn from_millis(millis: i64) -> Self {
-        Self(millis)
+        Self(Millis::new(millis))
     }
 
     /// A span of seconds.
     pub const fn from_secs(secs: i64) -> Self {
-        Self(secs.saturating_mul(1000))
+        Self::from_millis(secs.saturating_mul(1000))
     }
 
     /// A span of minutes.
@@ -119,27 +134,27 @@ impl Span {
 
     /// Milliseconds.
     pub const fn as_millis(self) -> i64 {
-        self.0
+        self.0.get()
     }
 
     /// Seconds, with fraction.
     pub fn as_secs_f64(self) -> f64 {
-        self.0 as f64 / 1000.0
+        self.as_millis() as f64 / 1000.0
     }
 
     /// As a standard duration; a negative span is zero.
     pub fn to_duration(self) -> std::time::Duration {
-        std::time::Duration::from_millis(self.0.max(0).unsigned_abs())
+        std::time::Duration::from_millis(self.as_millis().max(0).unsigned_abs())
     }
 
     /// From a standard duration.
     pub fn from_duration(duration: std::time::Duration) -> Self {
-        Self(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX))
+        Self::from_millis(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX))
     }
 
     /// This span times a factor, rounded to the millisecond, saturating.
     pub fn scaled(self, factor: f64) -> Self {
-        Self((self.0 as f64 * factor).round() as i64)
+        Self::from_millis((self.as_millis() as f64 * factor).round() as i64)
     }
 
     /// Parses a duration such as `90s`, `15m`, `1h30m`, `1d`, `8w`, `250ms`, `1.5h`. Units may be words (`10
@@ -169,7 +184,7 @@ impl Span {
         if total > i64::MAX as f64 / 4.0 {
             return Err(SpanError::Malformed(text.to_owned()));
         }
-        Ok(Self(total.round() as i64))
+        Ok(Self::from_millis(total.round() as i64))
     }
 }
 
@@ -233,13 +248,37 @@ impl fmt::Display for Timestamp {
     }
 }
 
+impl Default for Span {
+    fn default() -> Self {
+        Self::ZERO
+    }
+}
+
+impl From<i64> for Span {
+    fn from(millis: i64) -> Self {
+        Self::from_millis(millis)
+    }
+}
+
+impl From<Span> for i64 {
+    fn from(span: Span) -> Self {
+        span.as_millis()
+    }
+}
+
+impl fmt::Debug for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Span").field(&self.as_millis()).finish()
+    }
+}
+
 impl fmt::Display for Span {
     /// The two largest nonzero units: `2d3h`, `1h30m`, `15m`, `2.5s`, `40ms`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0 < 0 {
+        if *self < Self::ZERO {
             f.write_str("-")?;
         }
-        let millis = self.0.unsigned_abs();
+        let millis = self.as_millis().unsigned_abs();
         if millis < 1000 {
             return match millis {
                 0 => f.write_str("0s"),
@@ -267,7 +306,7 @@ impl fmt::Display for Span {
 impl Add<Span> for Timestamp {
     type Output = Self;
     fn add(self, span: Span) -> Self {
-        Self::from_millis(self.as_millis().saturating_add(span.0))
+        Self::from_millis(self.as_millis().saturating_add(span.as_millis()))
     }
 }
 
@@ -280,35 +319,35 @@ impl AddAssign<Span> for Timestamp {
 impl Sub<Span> for Timestamp {
     type Output = Self;
     fn sub(self, span: Span) -> Self {
-        Self::from_millis(self.as_millis().saturating_sub(span.0))
+        Self::from_millis(self.as_millis().saturating_sub(span.as_millis()))
     }
 }
 
 impl Sub for Timestamp {
     type Output = Span;
     fn sub(self, other: Self) -> Span {
-        Span(self.as_millis().saturating_sub(other.as_millis()))
+        Span::from_millis(self.as_millis().saturating_sub(other.as_millis()))
     }
 }
 
 impl Add for Span {
     type Output = Self;
     fn add(self, other: Self) -> Self {
-        Self(self.0.saturating_add(other.0))
+        Self::from_millis(self.as_millis().saturating_add(other.as_millis()))
     }
 }
 
 impl Sub for Span {
     type Output = Self;
     fn sub(self, other: Self) -> Self {
-        Self(self.0.saturating_sub(other.0))
+        Self::from_millis(self.as_millis().saturating_sub(other.as_millis()))
     }
 }
 
 impl Neg for Span {
     type Output = Self;
     fn neg(self) -> Self {
-        Self(self.0.saturating_neg())
+        Self::from_millis(self.as_millis().saturating_neg())
     }
 }
 
@@ -318,7 +357,7 @@ mod tests {
 
     #[test]
     fn an_instant_and_no_instant_take_eight_bytes_and_keep_their_order() {
-        assert_eq!(size_of::<Option<Timestamp>>(), 8);
+        assert_eq!((size_of::<Option<Timestamp>>(), size_of::<Option<Span>>()), (8, 8));
         let millis = [i64::MIN, i64::MIN + 1, -2, -1, 0, 1, 2, i64::MAX - 2, i64::MAX - 1];
         let instants = millis.map(Timestamp::from_millis);
         assert!(instants.is_sorted_by(|a, b| a < b));

@@ -1,6 +1,6 @@
 //! Builds an engine from stored state.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use crate::source_id::SourceId;
 use crate::step::{Step, StepLength};
@@ -19,6 +19,7 @@ use super::slot_queue::SlotQueue;
 use super::slot_reservations::Reservations;
 use super::slot_stats::SlotStats;
 use super::source_memory::Due;
+use super::source_table::SourceTable;
 use super::state::Engine;
 
 /// The mean time between first contacts at a start.
@@ -51,7 +52,7 @@ impl Loader {
             work: 0.0,
             params,
             seed,
-            sources: BTreeMap::new(),
+            sources: SourceTable::default(),
             hosts: Hosts::default(),
             outage: Outage::default(),
             to_plan: VecDeque::new(),

@@ -253,11 +253,11 @@ mod tests {
             ready_at: 8,
             profile: 8,
             level: 12,
-            terms: 88,
+            terms: 80,
             price: 16,
             demand: 16,
             host: 4,
-            memory: 272,
+            memory: 256,
             spent: 32,
             plan: 24,
             excess: 8,
@@ -266,7 +266,7 @@ mod tests {
             revision: 8,
             early_at: 8,
             redirect_host: 8,
-        } total 560);
+        } total 536);
         sizes!(SourceMemory {
             state: 1,
             due: 16,
@@ -280,7 +280,7 @@ mod tests {
             fresh_until: 8,
             retry_until: 8,
             backoff_until: 8,
-            hints: 40,
+            hints: 24,
             holds: 8,
             moving: 8,
             adopted_url: 16,
@@ -289,6 +289,6 @@ mod tests {
             root_rate: 4,
             early_probes: 1,
             burst: 40,
-        } total 272);
+        } total 256);
     }
 }

@@ -3,7 +3,7 @@
 //! Holds the state, and the slots and capacity left in the step. Other files change it.
 
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use crate::source_id::SourceId;
 use crate::step::{Step, StepLength};
@@ -21,6 +21,7 @@ use super::slot_queue::SlotQueue;
 use super::slot_reservations::Reservations;
 use super::slot_stats::SlotStats;
 use super::source::Source;
+use super::source_table::SourceTable;
 
 /// All sources under one limit. Takes [events](super::event::EngineEvent) and returns
 /// [actions](super::action::Action).
@@ -28,8 +29,7 @@ use super::source::Source;
 pub struct Engine {
     pub(super) params: FleetParams,
     pub(super) seed: u64,
-    /// Boxed: with whole sources inside, half of the tree's memory would be unused.
-    pub(super) sources: BTreeMap<SourceId, Box<Source>>,
+    pub(super) sources: SourceTable<Source>,
     pub(super) hosts: Hosts,
     pub(super) outage: Outage,
     /// Sources in the queue for plans.
