@@ -1,6 +1,6 @@
 //! The sources by number.
 //!
-//! Every event looks its source up several times. Numbers are given in order and hardly ever missing, so a source is
+//! Every event needs its source several times. Numbers are given in order and hardly ever missing, so a source is
 //! found by its place in a block of neighbours. Iterates in the order of the numbers. Must not know what a source is.
 
 use std::collections::BTreeMap;
