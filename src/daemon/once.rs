@@ -62,7 +62,7 @@ pub async fn once(config: &Config, name: &str, clock: &Clock) -> Result<Finished
     config.fleet.probes_per_step = 1;
     let Loaded { engine, roster, .. } = load_engine(&config, &mut connection, now).await?;
     let named = roster.iter().find(|(_, spec)| spec.source.name == name);
-    let source = *named.ok_or(OnceError::Refused(Refusal::Unknown))?.0;
+    let source = named.ok_or(OnceError::Refused(Refusal::Unknown))?.0;
 
     let fetcher =
         Fetcher::new(&config.fetch, config.daemon.contact.as_deref()).map_err(DaemonError::from)?;

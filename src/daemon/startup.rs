@@ -26,6 +26,7 @@ use tidewatch_core::engine::state::Engine;
 use tidewatch_core::model::burst;
 use tidewatch_core::model::history::History;
 use tidewatch_core::source_id::SourceId;
+use tidewatch_core::source_table::SourceTable;
 use tidewatch_core::time::{Span, Timestamp};
 
 /// The settings that a probe needs. There is one per source, so parts are shared.
@@ -88,7 +89,7 @@ impl Learning {
 }
 
 /// The sources by number.
-pub type Roster = HashMap<SourceId, Spec>;
+pub type Roster = SourceTable<Spec>;
 
 /// The configured limits of a source that is probed at `url`.
 pub fn terms(source: &SourceConfig, url: &Url) -> Terms {
@@ -172,7 +173,7 @@ pub async fn load_engine(
 
 /// The rules, with the sources that each applies to.
 pub fn rule_set(rules: &RulesConfig, roster: &Roster) -> RuleSet {
-    let part = |(&id, spec): (&SourceId, &Spec)| {
+    let part = |(id, spec): (SourceId, &Spec)| {
         let parts = rules.of(&spec.source);
         (!parts.is_empty()).then(|| (id, parts.into_boxed_slice()))
     };
@@ -223,7 +224,7 @@ impl<'c> Startup<'c> {
             known: Vec::new(),
             first: Vec::new(),
             loader,
-            roster: Roster::with_capacity(config.sources.len()),
+            roster: Roster::default(),
             unscheduled: Vec::new(),
         }
     }
@@ -282,7 +283,7 @@ mod tests {
     /// costs a megabyte for a million sources.
     #[test]
     fn a_source_takes_few_bytes() {
-        assert_eq!(size_of::<(SourceId, Spec)>(), 32);
+        assert_eq!(size_of::<Option<Spec>>(), 24);
         assert_eq!(size_of::<SourceConfig>(), 232);
     }
 }

@@ -5,7 +5,7 @@
 //!
 //! | module | subject |
 //! |---|---|
-//! | [`time`], [`rng`], [`step`], [`source_id`] | milliseconds, random streams, steps, source numbers |
+//! | [`time`], [`rng`], [`step`], [`source_id`], [`source_table`] | milliseconds, random streams, steps, source numbers, values by source |
 //! | [`model`] | the update rate of one source |
 //! | [`observe`] | parses responses: feeds, pages, items, updates |
 //! | [`planning`] | the probe times of one source |
@@ -90,5 +90,6 @@ pub mod planning;
 pub mod rng;
 pub mod rule_matching;
 pub mod source_id;
+pub mod source_table;
 pub mod step;
 pub mod time;

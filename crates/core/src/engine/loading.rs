@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::source_id::SourceId;
+use crate::source_table::SourceTable;
 use crate::step::{Step, StepLength};
 use crate::time::{Span, Timestamp};
 
@@ -19,7 +20,6 @@ use super::slot_queue::SlotQueue;
 use super::slot_reservations::Reservations;
 use super::slot_stats::SlotStats;
 use super::source_memory::Due;
-use super::source_table::SourceTable;
 use super::state::Engine;
 
 /// The mean time between first contacts at a start.

@@ -48,7 +48,6 @@ mod source;
 mod source_demand;
 mod source_rule_intervals;
 mod source_rule_probes;
-mod source_table;
 mod urgent_cause;
 mod wait_state;
 mod wait_transitions;

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
 use crate::source_id::SourceId;
+use crate::source_table::SourceTable;
 use crate::step::{Step, StepLength};
 use crate::time::Timestamp;
 
@@ -21,7 +22,6 @@ use super::slot_queue::SlotQueue;
 use super::slot_reservations::Reservations;
 use super::slot_stats::SlotStats;
 use super::source::Source;
-use super::source_table::SourceTable;
 
 /// All sources under one limit. Takes [events](super::event::EngineEvent) and returns
 /// [actions](super::action::Action).
@@ -29,7 +29,7 @@ use super::source_table::SourceTable;
 pub struct Engine {
     pub(super) params: FleetParams,
     pub(super) seed: u64,
-    pub(super) sources: SourceTable<Source>,
+    pub(super) sources: SourceTable<Box<Source>>,
     pub(super) hosts: Hosts,
     pub(super) outage: Outage,
     /// Sources in the queue for plans.
