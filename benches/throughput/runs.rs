@@ -195,7 +195,7 @@ async fn repeated(
     set_mode(server, case)?;
     // The first probe after a fit is reviewed with the new rate.
     let last = folder.number("SELECT coalesce(max(id), 0) FROM probes").await?;
-    folder.all_probed_after(daemon, last, long(folder.sources)).await?;
+    folder.probed_after(daemon, last, long(folder.sources)).await?;
     real_pause(SETTLE).await;
     say(&format!("daemon, process {}: {}", daemon.pid(), case.title()));
     let last = folder.number("SELECT coalesce(max(id), 0) FROM probes").await?;

@@ -26,9 +26,6 @@ fn writer_cache_kb(sources: usize) -> usize {
     (3_000 + sources / 20).min(24_000)
 }
 
-/// Memory for pages of each connection that reads, in kB as SQLite counts them: the system keeps pages too.
-const READER_CACHE: &str = "-1000";
-
 /// Opens the store for writing, creating and migrating it as needed.
 pub async fn for_writing(path: &Path) -> Result<SqliteConnection, StoreError> {
     let options = SqliteConnectOptions::new()
@@ -67,11 +64,7 @@ pub async fn fit_cache(connection: &mut SqliteConnection, sources: usize) -> Res
 /// Options to open an existing store for reading only.
 pub fn for_reading(path: &Path) -> SqliteConnectOptions {
     with_statement_log(
-        SqliteConnectOptions::new()
-            .filename(path)
-            .read_only(true)
-            .pragma("cache_size", READER_CACHE)
-            .busy_timeout(BUSY_TIMEOUT),
+        SqliteConnectOptions::new().filename(path).read_only(true).busy_timeout(BUSY_TIMEOUT),
     )
 }
 

@@ -7,7 +7,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::StoreError;
 
 /// Requests that are answered together.
-const TOGETHER: usize = 64;
+const TOGETHER: usize = 128;
 
 type Waiting<Q, A> = (Q, oneshot::Sender<Result<A, String>>);
 
@@ -31,6 +31,13 @@ impl<Q: Send + 'static, A: Send + 'static> ReadQueue<Q, A> {
         tokio::spawn(async move {
             let mut batch = Vec::with_capacity(TOGETHER);
             while queue.recv_many(&mut batch, TOGETHER).await > 0 {
+                // Probes that can run now may add their requests.
+                tokio::task::yield_now().await;
+                while batch.len() < TOGETHER
+                    && let Ok(more) = queue.try_recv()
+                {
+                    batch.push(more);
+                }
                 let (asked, replies): (Vec<Q>, Vec<_>) = batch.drain(..).unzip();
                 match read(asked).await {
                     Ok(answers) => replies.into_iter().zip(answers).for_each(|(reply, answer)| {
