@@ -171,7 +171,7 @@ async fn begin(config: &Config, store: &Path, now: Timestamp) -> Result<Begun, D
     let mut connection = open::for_writing(store).await?;
     load::begin(&mut connection, &config.sources, now).await?;
     let loaded = load_engine(config, &mut connection, now).await?;
-    open::fit_cache(&mut connection, loaded.engine.len()).await?;
+    open::prepare_for_probes(&mut connection, loaded.engine.len()).await?;
     let due = |&id: &SourceId| Some((id, loaded.engine.memory(id)?.due.at()?));
     let first_due = loaded.unscheduled.iter().filter_map(due).collect();
     Ok(Begun { connection, loaded, first_due })

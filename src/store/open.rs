@@ -36,10 +36,6 @@ pub async fn for_writing(path: &Path) -> Result<SqliteConnection, StoreError> {
         // found again because the validators are lost with them.
         .synchronous(SqliteSynchronous::Normal)
         .pragma("wal_autocheckpoint", CHECKPOINT_PAGES)
-        // A changed page is written once, at the end of its transaction.
-        .pragma("cache_spill", "OFF")
-        // Statements that change many rows keep the old pages until they end: in memory, not in files.
-        .pragma("temp_store", "MEMORY")
         .foreign_keys(true)
         .busy_timeout(BUSY_TIMEOUT);
     let mut connection =
@@ -54,10 +50,18 @@ pub async fn for_writing(path: &Path) -> Result<SqliteConnection, StoreError> {
     Ok(connection)
 }
 
-/// Prepares a connection for writing probes of this number of sources.
-pub async fn fit_cache(connection: &mut SqliteConnection, sources: usize) -> Result<(), StoreError> {
+/// Prepares a connection for writing probes of this number of sources. Not before: migrations and new source lists may
+/// change more than should be in memory.
+pub async fn prepare_for_probes(
+    connection: &mut SqliteConnection,
+    sources: usize,
+) -> Result<(), StoreError> {
     let kb = writer_cache_kb(sources);
-    sqlx::query(AssertSqlSafe(format!("PRAGMA cache_size = -{kb}"))).execute(connection).await?;
+    // A changed page is written once, at the end of its transaction. Statements that change many rows keep the old
+    // pages until they end: in memory, not in files.
+    let pragmas =
+        format!("PRAGMA cache_size = -{kb}; PRAGMA cache_spill = OFF; PRAGMA temp_store = MEMORY");
+    sqlx::raw_sql(AssertSqlSafe(pragmas)).execute(connection).await?;
     Ok(())
 }
 
