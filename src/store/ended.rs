@@ -238,7 +238,7 @@ async fn pages(connection: &mut SqliteConnection, seen: &[Seen<'_>]) -> Result {
 }
 
 /// A header's value: as text, which is readable in the store, or as other bytes.
-type HeaderColumns<'r> = (Option<&'r str>, Option<Hex<'r>>);
+type HeaderColumns<'r> = (Option<&'r str>, Option<Hex<&'r [u8]>>);
 
 fn header(value: Option<&[u8]>) -> HeaderColumns<'_> {
     match value.map(|bytes| (std::str::from_utf8(bytes), bytes)) {

@@ -17,13 +17,17 @@ pub(super) fn text_of<T: Serialize>(rows: &[T]) -> Result<String, sqlx::Error> {
 
 /// Bytes as hexadecimal text, because JSON has no bytes. SQLite decodes it with `unhex`.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Hex<'b>(pub(super) &'b [u8]);
+pub(super) struct Hex<B>(pub(super) B);
 
-impl Serialize for Hex<'_> {
+impl<B: AsRef<[u8]>> Serialize for Hex<B> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
         let digit = |value: u8| char::from(DIGITS[usize::from(value & 15)]);
-        let text: String = self.0.iter().flat_map(|byte| [digit(byte >> 4), digit(*byte)]).collect();
+        let bytes = self.0.as_ref();
+        let mut text = String::with_capacity(2 * bytes.len());
+        for byte in bytes {
+            text.extend([digit(byte >> 4), digit(*byte)]);
+        }
         serializer.serialize_str(&text)
     }
 }
@@ -48,7 +52,7 @@ mod tests {
 
     #[test]
     fn rows_are_encoded_as_arrays_and_bytes_as_hexadecimal_text() {
-        let rows = [(1, Some(f64::NAN), Hex(&[0, 0xab, 0xff]))];
+        let rows = [(1, Some(f64::NAN), Hex([0, 0xab, 0xff]))];
         assert_eq!(text_of(&rows).unwrap(), r#"[[1,null,"00abff"]]"#);
     }
 }

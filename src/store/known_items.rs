@@ -1,24 +1,22 @@
 //! The known items of feeds, with which a changed document is compared.
 //!
-//! A source may have had far more items than its document holds. So only those of the last document are read
-//! in whole; older ones are read by key.
+//! A source may have had far more items than its document holds. Those of the last document are kept together, in one
+//! column; older ones are read by key.
 
 use std::collections::HashMap;
 
 use sqlx::SqliteConnection;
 
-use tidewatch_core::observe::Fingerprints;
+use tidewatch_core::observe::{Fingerprints, Present};
 use tidewatch_core::source_id::SourceId;
 
 use super::StoreError;
 use super::json_rows::{read_text, text_of};
 use super::reader::Reader;
 
-/// The items of the last documents of sources. The index is named, because statistics of the table must not
-/// lead SQLite to read all items of a source.
-const IN_LAST: &str = "SELECT json_group_array(json_array(source_id, key_hash, fingerprint))
-     FROM items INDEXED BY items_present
-     WHERE source_id IN (SELECT value FROM json_each(?)) AND left_at IS NULL";
+/// The items of the last documents of sources for which the column is empty.
+const IN_LAST: &str = "SELECT json_group_array(json_array(source_id, key_hash, fingerprint)) FROM items
+     WHERE source_id IN (SELECT value FROM jsonb_each(?)) AND left_at IS NULL";
 
 /// The items with these keys.
 const WITH_KEYS: &str = "SELECT json_group_array(json_array(wanted.value ->> 0, key_hash, fingerprint))
@@ -28,13 +26,32 @@ const WITH_KEYS: &str = "SELECT json_group_array(json_array(wanted.value ->> 0, 
 /// Keys per statement.
 const TOGETHER: usize = 10_000;
 
-/// The items of the last documents of these sources, whose numbers are a JSON list.
+/// The items of a document as one column: key hash and fingerprint of each.
+pub(super) fn packed(present: &[Present]) -> Vec<u8> {
+    present.iter().flat_map(|item| [item.key_hash, item.fingerprint]).flat_map(u64::to_le_bytes).collect()
+}
+
+/// The items of [`packed`].
+pub(super) fn unpacked(column: &[u8]) -> Fingerprints {
+    let (numbers, _) = column.as_chunks::<8>();
+    let mut numbers = numbers.iter().copied().map(u64::from_le_bytes);
+    let mut items = Fingerprints::with_capacity(column.len() / 16);
+    while let (Some(key), Some(fingerprint)) = (numbers.next(), numbers.next()) {
+        items.insert(key, fingerprint);
+    }
+    items
+}
+
+/// The items of the last documents of these sources, from their rows.
 pub(super) async fn in_last(
     connection: &mut SqliteConnection,
-    numbers: &str,
+    sources: &[i64],
 ) -> Result<HashMap<SourceId, Fingerprints>, StoreError> {
-    let text: String = sqlx::query_scalar(IN_LAST).bind(numbers).fetch_one(connection).await?;
     let mut items: HashMap<SourceId, Fingerprints> = HashMap::new();
+    if sources.is_empty() {
+        return Ok(items);
+    }
+    let text: String = sqlx::query_scalar(IN_LAST).bind(text_of(sources)?).fetch_one(connection).await?;
     for (source, key, fingerprint) in read_text::<Vec<(i64, i64, i64)>>(&text)? {
         items.entry(SourceId(source)).or_default().insert(key as u64, fingerprint as u64);
     }
@@ -72,24 +89,24 @@ mod tests {
     use super::super::open;
     use super::*;
 
-    /// How SQLite reads the table of items for a query.
-    async fn plan(connection: &mut SqliteConnection, query: &str) -> String {
-        let query = AssertSqlSafe(format!("EXPLAIN QUERY PLAN {query}"));
-        let steps: Vec<(i64, i64, i64, String)> =
-            sqlx::query_as(query).bind("[]").fetch_all(connection).await.unwrap();
-        let mut steps = steps.into_iter().map(|step| step.3).filter(|step| step.contains("items"));
-        let step = steps.next().unwrap();
-        assert_eq!(steps.next(), None);
-        step
+    #[test]
+    fn packed_items_come_back() {
+        let item = |key_hash, fingerprint| Present { key_hash, fingerprint, ..Present::default() };
+        let present = [item(1, u64::MAX), item(u64::MAX - 1, 0)];
+        let expected = Fingerprints::from([(1, u64::MAX), (u64::MAX - 1, 0)]);
+        assert_eq!(unpacked(&packed(&present)), expected);
+        assert!(unpacked(&[]).is_empty());
     }
 
     #[tokio::test]
-    async fn no_query_reads_items_that_it_does_not_return() {
+    async fn older_items_are_read_by_key() {
         let folder = tempfile::TempDir::new().unwrap();
         let mut connection = open::for_writing(&folder.path().join("t.db")).await.unwrap();
-        let last = plan(&mut connection, IN_LAST).await;
-        assert_eq!(last, "SEARCH items USING COVERING INDEX items_present (source_id=? AND left_at=?)");
-        let older = plan(&mut connection, WITH_KEYS).await;
-        assert_eq!(older, "SEARCH items USING PRIMARY KEY (source_id=? AND key_hash=?)");
+        let plan = AssertSqlSafe(format!("EXPLAIN QUERY PLAN {WITH_KEYS}"));
+        let steps: Vec<(i64, i64, i64, String)> =
+            sqlx::query_as(plan).bind("[]").fetch_all(&mut connection).await.unwrap();
+        let steps: Vec<_> =
+            steps.iter().map(|step| &*step.3).filter(|step| step.contains("items")).collect();
+        assert_eq!(steps, ["SEARCH items USING PRIMARY KEY (source_id=? AND key_hash=?)"]);
     }
 }

@@ -99,7 +99,7 @@ impl Reader {
         let numbers = text_of(&ids.iter().map(|id| id.0).collect::<Vec<_>>())?;
         let rows = sqlx::query(
             "SELECT id, last_look_at, pages.fingerprint, moved, bytes, watch, aside, newest_at, diary, habits,
-                    rhythm_test, learned_until, review_at, fitted_at
+                    rhythm_test, learned_until, review_at, fitted_at, last_items
              FROM sources LEFT JOIN histories ON histories.source_id = id
              LEFT JOIN pages ON pages.source_id = id
              LEFT JOIN fits ON fits.source_id = id
@@ -108,7 +108,16 @@ impl Reader {
         .bind(&numbers)
         .fetch_all(&mut *connection)
         .await?;
-        let mut items = known_items::in_last(&mut connection, &numbers).await?;
+        let mut items: HashMap<SourceId, Fingerprints> = HashMap::new();
+        let mut without = Vec::new();
+        for row in &rows {
+            let id = row.get(0);
+            match row.get::<Option<&[u8]>, _>(14) {
+                Some(column) => _ = items.insert(SourceId(id), known_items::unpacked(column)),
+                None => without.push(id),
+            }
+        }
+        items.extend(known_items::in_last(&mut connection, &without).await?);
         drop(connection);
         // Read last: a rate may be newer than `fitted_at` then, but never older.
         let mut rates = self.rates(ids).await?;

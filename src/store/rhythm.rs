@@ -17,6 +17,7 @@ use tidewatch_core::time::Timestamp;
 
 use super::StoreError;
 use super::json_rows::{Hex, read_text, text_of};
+use super::known_items::packed;
 use super::known_rate::KnownRate;
 use super::reader::Reader;
 use super::record::{ProbeRecord, RateRecord, RelearnedRecord};
@@ -45,39 +46,55 @@ pub struct BurstSpan {
     pub for_good: bool,
 }
 
-/// Stores the models after probes that changed them.
+/// Stores the models after probes that changed them, and the items of documents that were read.
 pub(super) async fn write_models(connection: &mut SqliteConnection, records: &[&ProbeRecord]) -> Result {
-    let rows: Vec<_> = records
-        .iter()
-        .filter_map(|record| {
-            let beliefs = record.beliefs.as_ref()?;
-            let changed = beliefs.burst_became_rhythm.or(beliefs.relearned_since);
-            Some((
-                record.attempt.source.0,
-                Hex(&beliefs.history),
-                beliefs.watch.as_deref().map(Hex),
-                beliefs.post_burst.as_deref().map(Hex),
-                changed.map(|_| record.finished.as_millis()),
-                beliefs.update_times.as_deref().map(Hex),
-                beliefs.rhythm_test.as_deref().map(Hex),
-                beliefs.relearned_since.map(Timestamp::as_millis),
-            ))
-        })
-        .collect();
+    let mut rows = Vec::new();
+    let mut items = Vec::new();
+    for record in records {
+        let id = record.attempt.source.0;
+        let last_items = record.observation.as_ref().map(|seen| Hex(packed(&seen.present)));
+        let Some(beliefs) = record.beliefs.as_ref() else {
+            items.extend(last_items.map(|column| (id, column)));
+            continue;
+        };
+        let changed = beliefs.burst_became_rhythm.or(beliefs.relearned_since);
+        rows.push((
+            id,
+            Hex(&beliefs.history),
+            beliefs.watch.as_deref().map(Hex),
+            beliefs.post_burst.as_deref().map(Hex),
+            changed.map(|_| record.finished.as_millis()),
+            beliefs.update_times.as_deref().map(Hex),
+            beliefs.rhythm_test.as_deref().map(Hex),
+            beliefs.relearned_since.map(Timestamp::as_millis),
+            last_items,
+        ));
+    }
+    if !items.is_empty() {
+        sqlx::query(
+            "UPDATE histories SET last_items = unhex(new.value ->> 1)
+             FROM jsonb_each(?) AS new WHERE histories.source_id = new.value ->> 0",
+        )
+        .bind(text_of(&items)?)
+        .execute(&mut *connection)
+        .await?;
+    }
     if rows.is_empty() {
         return Ok(());
     }
     sqlx::query(
-        "INSERT INTO histories (source_id, bytes, watch, aside, changed_at, diary, rhythm_test, rhythm_since)
+        "INSERT INTO histories (source_id, bytes, watch, aside, changed_at, diary, rhythm_test, rhythm_since,
+                                last_items)
          SELECT value ->> 0, unhex(value ->> 1), unhex(value ->> 2), unhex(value ->> 3), value ->> 4,
-                unhex(value ->> 5), unhex(value ->> 6), value ->> 7
+                unhex(value ->> 5), unhex(value ->> 6), value ->> 7, unhex(value ->> 8)
          FROM jsonb_each(?) WHERE true
          ON CONFLICT (source_id) DO UPDATE
          SET bytes = excluded.bytes, watch = excluded.watch, aside = excluded.aside,
              changed_at = coalesce(excluded.changed_at, changed_at), diary = excluded.diary,
              rhythm_test = excluded.rhythm_test, rhythm_since = coalesce(excluded.rhythm_since, rhythm_since),
              habits = CASE WHEN excluded.diary IS NOT NULL THEN habits END,
-             weighed_at = CASE WHEN excluded.diary IS diary THEN weighed_at END",
+             weighed_at = CASE WHEN excluded.diary IS diary THEN weighed_at END,
+             last_items = coalesce(excluded.last_items, last_items)",
     )
     .bind(text_of(&rows)?)
     .execute(connection)

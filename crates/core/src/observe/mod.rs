@@ -188,7 +188,7 @@ pub struct Observation {
 }
 
 /// An item that is in the document now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Present {
     /// [`compare::key_hash`] of its key.
     pub key_hash: u64,
