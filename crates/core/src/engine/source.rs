@@ -258,7 +258,7 @@ mod tests {
             demand: 16,
             host: 4,
             memory: 256,
-            spent: 32,
+            spent: 24,
             plan: 24,
             excess: 8,
             pending_intervals: 8,
@@ -266,7 +266,7 @@ mod tests {
             revision: 8,
             early_at: 8,
             redirect_host: 8,
-        } total 536);
+        } total 528);
         sizes!(SourceMemory {
             state: 1,
             due: 16,

@@ -3,7 +3,7 @@
 //! Holds the arithmetic of the constraint. May not know the purpose of the probes.
 
 use serde::{Deserialize, Serialize};
-use std::collections::VecDeque;
+use smallvec::SmallVec;
 
 use crate::time::{Span, Timestamp};
 
@@ -40,7 +40,7 @@ impl Budget {
 /// A probe counts at its *end*. The server received it no later, so spacing and budget also hold at the
 /// server, for any network latency.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Spent(VecDeque<Timestamp>);
+pub struct Spent(SmallVec<[Timestamp; 2]>);
 
 impl Spent {
     /// Adds a probe that ended at `at`, and removes those that no window of this budget reaches.
@@ -49,15 +49,15 @@ impl Spent {
         let place = self.0.partition_point(|&t| t <= at);
         self.0.insert(place, at);
         // Removal by count *and* age: after a smaller n, a later larger one still needs the probes within T.
-        let reach = self.0.back().map_or(at, |&last| last - budget.per);
-        while self.0.len() > budget.probes.max(1) as usize && self.0.front().is_some_and(|&t| t <= reach) {
-            self.0.pop_front();
-        }
+        let reach = self.0.last().map_or(at, |&last| last - budget.per);
+        let too_many = self.0.len().saturating_sub(budget.probes.max(1) as usize);
+        let too_old = self.0[..too_many].partition_point(|&t| t <= reach);
+        self.0.drain(..too_old);
     }
 
     /// The end of the last probe.
     pub fn last(&self) -> Option<Timestamp> {
-        self.0.back().copied()
+        self.0.last().copied()
     }
 
     /// The end times of the recorded probes, ascending.
