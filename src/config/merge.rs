@@ -1,7 +1,7 @@
 //! Reads the files one after another into one configuration.
 //!
-//! Each file's text is dropped before the next file is read, because a million sources need much
-//! memory. On a reload, unchanged files are not parsed again, and unchanged sources are shared with the
+//! Files are parsed in parts, and each file's text is dropped before the next one is read, because a million sources
+//! need much memory. On a reload, unchanged parts are not parsed again, and unchanged sources are shared with the
 //! old configuration. This module only detects that something is wrong. The caller then parses all
 //! files together to say where.
 
@@ -17,7 +17,8 @@ use super::allowance::Allowance;
 use super::configuration::Config;
 use super::diff::same;
 use super::fault::{Faults, Spot};
-use super::origin::{ConfigOrigin, Defaults, ReadFile, spends};
+use super::origin::{ConfigOrigin, Defaults, ReadPart, spends};
+use super::parts::parts;
 use super::raw::Raw;
 use super::source::{self, Common, GroupDefaults, SourceConfig, Surroundings};
 use super::valid::{GroupIndex, Longest, assemble};
@@ -31,13 +32,13 @@ pub fn merge_files<E>(
 ) -> Result<Option<Config>, E> {
     let mut before = EarlierConfig::new(before);
     let mut groups = None;
-    // At most three passes: the first, one with all groups known, one without reused files.
+    // At most three passes: the first, one with all groups known, one without reused parts.
     for _ in 0..3 {
         match pass(files, &read, &before, groups.clone())? {
             Pass::Good(config) => return Ok(Some(*config)),
             Pass::Bad => return Ok(None),
             Pass::Again(known) => groups = Some(known),
-            Pass::Afresh => before.files.clear(),
+            Pass::Afresh => before.parts.clear(),
         }
     }
     Ok(None)
@@ -49,25 +50,25 @@ struct EarlierConfig<'b> {
     by_name: HashMap<&'b str, &'b Arc<SourceConfig>>,
     sources: &'b [Arc<SourceConfig>],
     defaults: Defaults,
-    /// Index range of the sources of the file with that digest.
-    files: HashMap<[u8; 32], Range<usize>>,
+    /// Index range of the sources of the part with that digest.
+    parts: HashMap<[u8; 32], Range<usize>>,
 }
 
 impl<'b> EarlierConfig<'b> {
     fn new(config: Option<&'b Config>) -> Self {
         let Some(config) = config else { return Self::default() };
-        let mut files = HashMap::new();
+        let mut parts = HashMap::new();
         let mut from = 0;
-        for file in &config.origin.files {
-            let range = from..from + file.sources;
+        for part in &config.origin.parts {
+            let range = from..from + part.sources;
             from = range.end;
-            files.extend(file.digest.map(|digest| (digest, range)));
+            parts.extend(part.digest.map(|digest| (digest, range)));
         }
         Self {
             by_name: config.sources.iter().map(|source| (source.name.as_str(), source)).collect(),
             sources: &config.sources,
             defaults: config.origin.defaults.clone(),
-            files,
+            parts,
         }
     }
 }
@@ -78,7 +79,7 @@ enum Pass {
     Bad,
     /// A source names a group that is not declared before it. Carries the declared groups.
     Again(HashMap<String, GroupDefaults>),
-    /// Files were reused, but the defaults of their sources have changed.
+    /// Parts were reused, but the defaults of their sources have changed.
     Afresh,
 }
 
@@ -105,53 +106,63 @@ fn pass<E>(
     let mut origin = Vec::with_capacity(files.len());
     let (mut early, mut reused) = (false, false);
     for (index, path) in files.iter().enumerate() {
-        let (text, first) = (read(path)?, sources.len());
-        let digest: Option<[u8; 32]> = (index > 0).then(|| Sha256::digest(&text).into());
-        let as_before = digest.and_then(|digest| before.files.get(&digest));
-        if let Some(range) = as_before.filter(|_| spends(&around.allowance) == before.defaults.spends) {
-            reused = true;
-            for source in &before.sources[range.clone()] {
-                if !names.take(&source.name) {
-                    return Ok(Pass::Bad);
+        let text = read(path)?;
+        let parts = parts(&text);
+        for (number, &part) in parts.iter().enumerate() {
+            let (main_part, first) = (index == 0 && number == 0, sources.len());
+            let digest: Option<[u8; 32]> = (!main_part).then(|| Sha256::digest(part).into());
+            let as_before = digest.and_then(|digest| before.parts.get(&digest));
+            if let Some(range) = as_before.filter(|_| spends(&around.allowance) == before.defaults.spends) {
+                reused = true;
+                for source in &before.sources[range.clone()] {
+                    if !names.take(&source.name) {
+                        return Ok(Pass::Bad);
+                    }
+                    longest.note_per(source.budget.per, Spot { file: index, start: 0, end: 0 });
+                    sources.push(Arc::clone(source));
                 }
-                longest.note_per(source.budget.per, Spot { file: index, start: 0, end: 0 });
-                sources.push(Arc::clone(source));
+                origin.push(ReadPart { digest, sources: sources.len() - first });
+                continue;
             }
-            origin.push(ReadFile { digest, sources: sources.len() - first });
-            continue;
-        }
-        let mut raw = Raw::default();
-        raw.read_file(index, &text, main, &mut faults);
-        drop(text);
-        if index == 0 {
-            around.allowance = Allowance::common(&raw.budget, &raw.fleet, &mut faults);
-            longest = Longest(around.allowance.per());
-        }
-        let only_sources = raw.groups.is_empty();
-        for group in std::mem::take(&mut raw.groups) {
-            let name = group.name.value.clone();
-            declared.declare(group, &around.allowance, &mut longest, &mut faults);
-            if let Some(defaults) = declared.known.get(&name) {
-                around.groups.insert(name, defaults.clone());
-            }
-        }
-        for source in std::mem::take(&mut raw.sources) {
-            let taken = source.name.as_ref().is_some_and(|name| !names.take(&name.value));
-            early |= source.group.as_ref().is_some_and(|group| !around.groups.contains_key(&group.value));
-            let checked = source::check(source, &around, &mut faults).filter(|_| !taken);
-            let Some((source, allowance)) = checked.filter(|_| faults.is_empty()) else {
+            let mut raw = Raw::default();
+            raw.read_file(index, part, main, &mut faults);
+            if number == 0 && parts.len() > 1 && !raw.sources.is_empty() && !part.starts_with("[[source]]")
+            {
+                // A list of sources that was begun otherwise: only the whole text shows the fault.
                 return Ok(Pass::Bad);
-            };
-            longest.note(&allowance);
-            let known = before.by_name.get(source.name.as_str()).filter(|known| same(known, &source));
-            sources.push(known.map_or_else(|| Arc::new(source), |known| Arc::clone(known)));
-        }
-        if !faults.is_empty() {
-            return Ok(Pass::Bad);
-        }
-        origin.push(ReadFile { digest: digest.filter(|_| only_sources), sources: sources.len() - first });
-        if index == 0 {
-            settings = raw;
+            }
+            if main_part {
+                around.allowance = Allowance::common(&raw.budget, &raw.fleet, &mut faults);
+                longest = Longest(around.allowance.per());
+            }
+            let only_sources = raw.groups.is_empty();
+            for group in std::mem::take(&mut raw.groups) {
+                let name = group.name.value.clone();
+                declared.declare(group, &around.allowance, &mut longest, &mut faults);
+                if let Some(defaults) = declared.known.get(&name) {
+                    around.groups.insert(name, defaults.clone());
+                }
+            }
+            for source in std::mem::take(&mut raw.sources) {
+                let taken = source.name.as_ref().is_some_and(|name| !names.take(&name.value));
+                early |=
+                    source.group.as_ref().is_some_and(|group| !around.groups.contains_key(&group.value));
+                let checked = source::check(source, &around, &mut faults).filter(|_| !taken);
+                let Some((source, allowance)) = checked.filter(|_| faults.is_empty()) else {
+                    return Ok(Pass::Bad);
+                };
+                longest.note(&allowance);
+                let known = before.by_name.get(source.name.as_str()).filter(|known| same(known, &source));
+                sources.push(known.map_or_else(|| Arc::new(source), |known| Arc::clone(known)));
+            }
+            if !faults.is_empty() {
+                return Ok(Pass::Bad);
+            }
+            let digest = digest.filter(|_| only_sources);
+            origin.push(ReadPart { digest, sources: sources.len() - first });
+            if main_part {
+                settings = raw;
+            }
         }
     }
     let defaults = Defaults::new(&around);
@@ -169,7 +180,7 @@ fn pass<E>(
         (&longest, around.allowance.common_price()),
         &mut faults,
     );
-    config.origin = ConfigOrigin { defaults, files: origin };
+    config.origin = ConfigOrigin { defaults, parts: origin };
     Ok(if faults.is_empty() { Pass::Good(Box::new(config)) } else { Pass::Bad })
 }
 
@@ -212,6 +223,40 @@ mod tests {
 
     const ONE: &str = "[[source]]\nname = 'a'\nurl = 'https://example.org/a'\ngroup = 'news'\n";
     const TWO: &str = "[[source]]\nname = 'b'\nurl = 'https://example.org/b'\n";
+    /// Many sources, the first with this name.
+    fn many(first: &str) -> String {
+        let names = std::iter::once(first.to_owned()).chain((1..2000).map(|number| number.to_string()));
+        names.map(|name| TWO.replace("'b'", &format!("'{name}'"))).collect()
+    }
+
+    #[test]
+    fn one_large_file_is_read_in_parts_to_the_same_result() {
+        for settings in ["", "[budget]\nprobes = 9\n", NEWS] {
+            let (before, after) = (many("x"), many("y"));
+            let text = format!("{settings}{before}");
+            let (merged_before, together) = (merged(&[&text], None).unwrap(), together(&[&text]).unwrap());
+            assert!(merged_before.origin.parts.len() > 3);
+            assert_eq!(merged_before.sources.len(), 2000);
+            for (one, other) in merged_before.sources.iter().zip(&together.sources) {
+                assert!(same(one, other), "{one:?} and {other:?}");
+            }
+            let merged_after = merged(&[&format!("{settings}{after}")], Some(&merged_before)).unwrap();
+            assert_eq!(&*merged_after.sources[0].name, "y");
+            for (one, other) in merged_after.sources.iter().zip(&merged_before.sources).skip(1) {
+                assert!(Arc::ptr_eq(one, other));
+            }
+        }
+    }
+
+    #[test]
+    fn faults_are_found_when_a_large_file_is_read_in_parts() {
+        let (good, again) = (many("x"), many("1"));
+        let list = format!("source = [{{ name = 'z', url = 'https://example.org' }}]\n{good}");
+        for text in [&again, &list, &format!("[source]\nname = 'z'\n{good}"), &format!("{good}x")] {
+            assert!(merged(&[text], None).is_none() && together(&[text]).is_none());
+        }
+    }
+
     const NEWS: &str = "[group.news]\npolicy = 'uniform'\nbudget = { probes = 3, per = '1d' }\n";
 
     #[test]

@@ -16,6 +16,7 @@ pub mod load;
 pub mod merge;
 mod origin;
 pub mod params;
+mod parts;
 pub mod profile;
 mod raw;
 mod raw_header;

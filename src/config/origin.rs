@@ -13,7 +13,7 @@ use super::source::{GroupDefaults, Surroundings};
 #[derive(Debug, Clone, Default)]
 pub struct ConfigOrigin {
     pub(super) defaults: Defaults,
-    pub(super) files: Vec<ReadFile>,
+    pub(super) parts: Vec<ReadPart>,
 }
 
 /// Defaults that sources fall back on. While they are equal, equal text gives equal sources.
@@ -41,11 +41,11 @@ impl Defaults {
     }
 }
 
-/// A file that was read.
+/// A part of a file that was read.
 #[derive(Debug, Clone)]
-pub(super) struct ReadFile {
-    /// Digest of the text. `None` for the main file and for files with groups; these are always parsed
-    /// again.
+pub(super) struct ReadPart {
+    /// Digest of the text. `None` for the settings of the main file and for parts with groups; these are always
+    /// parsed again.
     pub digest: Option<[u8; 32]>,
     pub sources: usize,
 }
