@@ -62,8 +62,9 @@ pub async fn all(options: &Options) -> Result<Report> {
     }
     for &sources in options.memory.iter().filter(|_| !options.no_daemon) {
         let folder = crate::daemon::folder(&inside, &format!("memory-{sources}"), &ports, sources)?;
+        let before = set_mode(&mut server, Case::FirstContact)?;
         let mut daemon = DaemonProcess::start(&folder, &options.log)?;
-        first_contact(&mut server, &folder, &mut daemon).await?;
+        first_contact(&mut server, before, &folder, &mut daemon).await?;
         real_pause(SETTLE).await;
         report.resident(sources, "first contact", ProcessUsage::of(daemon.pid())?.resident_kb);
         daemon.stop().await?;
@@ -118,14 +119,16 @@ fn bare(
     Ok(())
 }
 
-/// An empty store and all sources due at once, from the first request until all are stored.
+/// An empty store and all sources due at once, from the first request until all are stored. `before` was counted
+/// before the start of the daemon.
 async fn first_contact(
     server: &mut RoleProcess,
+    before: RequestCounts,
     folder: &DaemonFolder,
     daemon: &mut DaemonProcess,
 ) -> Result<Measurement> {
     say(&format!("daemon, process {}: first contact with {} sources", daemon.pid(), folder.sources));
-    let (before, stopwatch) = (set_mode(server, Case::FirstContact)?.requests, Stopwatch::start());
+    let (before, stopwatch) = (before.requests, Stopwatch::start());
     let mut asked = 0;
     while asked == 0 {
         daemon.check()?;
@@ -169,8 +172,9 @@ async fn daemon(
     folder: &DaemonFolder,
     report: &mut Report,
 ) -> Result<()> {
+    let before = set_mode(server, Case::FirstContact)?;
     let mut daemon = DaemonProcess::start(folder, &options.log)?;
-    let first = first_contact(server, folder, &mut daemon).await?;
+    let first = first_contact(server, before, folder, &mut daemon).await?;
     real_pause(SETTLE).await;
     report.resident(folder.sources, "first contact", ProcessUsage::of(daemon.pid())?.resident_kb);
     if options.runs(Case::FirstContact) {
@@ -215,10 +219,11 @@ async fn statements(
     folder: &DaemonFolder,
     report: &mut Report,
 ) -> Result<()> {
+    let asked = set_mode(server, Case::FirstContact)?;
     let mut daemon = DaemonProcess::start(folder, "info,sqlx::query=trace")?;
     daemon.ready(long(folder.sources)).await?;
     let before = daemon.statements();
-    let first = first_contact(server, folder, &mut daemon).await?;
+    let first = first_contact(server, asked, folder, &mut daemon).await?;
     if options.runs(Case::FirstContact) {
         let counted = StatementCounts { probes: first.probes, by_words: since(&before, &daemon) };
         report.statements.insert(Case::FirstContact, counted);
