@@ -238,7 +238,7 @@ fn crowded(config: &Config) -> Option<String> {
     let mut hosts: BTreeMap<Arc<str>, f64> = BTreeMap::new();
     for source in &config.sources {
         if let Some(gap) = source.max_gap {
-            *hosts.entry(host_group(&source.url).key).or_default() += spacing / gap.as_secs_f64();
+            *hosts.entry(host_group(&source.url.parsed()).key).or_default() += spacing / gap.as_secs_f64();
         }
     }
     let (host, busy) = hosts.into_iter().max_by(|one, other| one.1.total_cmp(&other.1))?;

@@ -83,7 +83,9 @@ mod tests {
         let mut listed: Vec<_> = config
             .sources
             .iter()
-            .map(|s| (s.name.clone(), s.url.to_string(), s.group.as_deref().map(str::to_owned), s.kind))
+            .map(|s| {
+                (s.name.clone(), s.url.as_str().to_owned(), s.group.as_deref().map(str::to_owned), s.kind)
+            })
             .collect();
         listed.sort_by(|a, b| a.0.cmp(&b.0));
         listed

@@ -41,6 +41,28 @@ impl AddressError {
     }
 }
 
+/// The address of a source, as text: most are parsed seldom, and a parsed one takes 80 bytes more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourceAddress(Box<str>);
+
+impl From<Url> for SourceAddress {
+    fn from(url: Url) -> Self {
+        Self(String::from(url).into_boxed_str())
+    }
+}
+
+impl SourceAddress {
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The parsed address.
+    pub fn parsed(&self) -> Url {
+        Url::parse(&self.0).expect("made from a URL")
+    }
+}
+
 /// Parses the address of a source.
 pub fn read(text: &str, allow_private: bool) -> Result<Url, AddressError> {
     if text.chars().any(|c| c.is_control() || c.is_whitespace()) {

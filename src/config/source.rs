@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 use regex::Regex;
-use url::Url;
 
 use tidewatch_core::observe::SourceKind;
 use tidewatch_core::observe::page::PageRules;
@@ -17,7 +16,7 @@ use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::time::Span;
 
-use super::address;
+use super::address::{self, SourceAddress};
 use super::allowance::Allowance;
 use super::fault::{Faults, Spot};
 use super::raw;
@@ -32,7 +31,7 @@ pub struct SourceConfig {
     /// Unique name.
     pub name: String,
     /// Address to probe.
-    pub url: Url,
+    pub url: SourceAddress,
     /// Feed or page.
     pub kind: SourceKind,
     /// Policy that decides the times of its probes.
@@ -162,7 +161,7 @@ pub fn check(
     let kind = kind.unwrap_or_default();
     let source = SourceConfig {
         name: name?,
-        url: url?,
+        url: url?.into(),
         kind,
         policy: own_policy.or(defaults.and_then(|defaults| defaults.policy)).unwrap_or_default(),
         group,

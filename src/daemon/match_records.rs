@@ -39,7 +39,7 @@ fn document(rule: &RuleConfig, source: &SourceConfig, at: Timestamp) -> Map<Stri
         ("rule", json!(&*rule.name)),
         ("source", json!(source.name)),
         // Without the query, which may contain tokens.
-        ("url", json!(source.url[..url::Position::AfterPath])),
+        ("url", json!(source.url.parsed()[..url::Position::AfterPath])),
         ("at", json!(at.iso())),
     ] {
         document.insert(name.to_owned(), value);

@@ -474,13 +474,13 @@ pub fn request(spec: &Spec, headers: HeaderMap, inputs: &RequestInputs) -> Fetch
         let (etag, last_modified) = (inputs.etag.clone(), inputs.last_modified.clone());
         (etag.is_some() || last_modified.is_some()).then_some(Validators { url, etag, last_modified })
     });
-    FetchRequest { url: spec.url().clone(), validators, headers, allow_private: spec.source.allow_private }
+    FetchRequest { url: spec.url(), validators, headers, allow_private: spec.source.allow_private }
 }
 
 /// The source's configured headers. Secrets are read just before the request, on a blocking thread. The
 /// headers go only to the configured origin, never to an adopted URL of another origin.
 async fn headers(spec: &Spec) -> Result<HeaderMap, String> {
-    if spec.source.headers.is_empty() || spec.url().origin() != spec.source.url.origin() {
+    if spec.source.headers.is_empty() || spec.url().origin() != spec.source.url.parsed().origin() {
         return Ok(HeaderMap::new());
     }
     let wanted = Arc::clone(&spec.source.headers);

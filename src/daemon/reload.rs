@@ -196,7 +196,7 @@ impl Reloader {
             let &id = synced.ids.get(&source.name)?;
             let memory = memories.remove(&id).unwrap_or_default();
             let spec = spec_by(usual, &source, memory.adopted_url.as_deref());
-            let terms = terms(&source, spec.url());
+            let terms = terms(&source, &spec.url());
             let probes = probes.remove(&id).unwrap_or_default();
             Some((KnownSource { id, terms, memory, probes, answered_by: None, moved: Moved::Same }, spec))
         };
@@ -228,7 +228,7 @@ impl Reloader {
             // repeated.
             let moved = if before.elsewhere { Moved::Elsewhere } else { Moved::Same };
             let spec = spec_by(usual, &source, adopted.get(&id).map(String::as_str));
-            let terms = terms(&source, spec.url());
+            let terms = terms(&source, &spec.url());
             let probes = probes.remove(&id).unwrap_or_default();
             Some((Changed { id, terms, moved, probes }, spec))
         };

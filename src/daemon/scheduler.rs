@@ -370,7 +370,7 @@ impl Scheduler {
     fn adopt_address(&mut self, id: SourceId, to: &str) {
         let (Some(spec), Ok(url)) = (self.roster.get_mut(&id), url::Url::parse(to)) else { return };
         tracing::info!(source = %spec.source.name, %to, "permanent redirect: probes go to the new address; change `url` in the configuration");
-        spec.adopted = Some(Box::new(url));
+        spec.adopted = Some(Box::new(url.into()));
     }
 
     fn request(&mut self, ProbeRequest { number: request, source, answer }: ProbeRequest) {
@@ -397,7 +397,7 @@ impl Scheduler {
             let before = self.roster.insert(known.id, spec.clone());
             // The source was removed and added again with another URL, while a probe of the old URL is in
             // progress.
-            if before.is_some_and(|before| before.url() != spec.url()) {
+            if before.is_some_and(|before| before.address() != spec.address()) {
                 known.moved = Moved::Elsewhere;
             }
             added.push(known);

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use jiff::tz::TimeZone;
 use url::Url;
 
+use crate::config::address::SourceAddress;
 use crate::config::configuration::Config;
 use crate::config::profile::RulesConfig;
 use crate::config::source::SourceConfig;
@@ -35,15 +36,20 @@ pub struct Spec {
     /// The configured source.
     pub source: Arc<SourceConfig>,
     /// The URL adopted after a permanent redirect, if any.
-    pub adopted: Option<Box<Url>>,
+    pub adopted: Option<Box<SourceAddress>>,
     /// Learning parameters.
     pub learning: Arc<Learning>,
 }
 
 impl Spec {
-    /// The URL to probe: the adopted one, else the configured one.
-    pub fn url(&self) -> &Url {
+    /// The address to probe: the adopted one, else the configured one.
+    pub fn address(&self) -> &SourceAddress {
         self.adopted.as_deref().unwrap_or(&self.source.url)
+    }
+
+    /// The URL to probe.
+    pub fn url(&self) -> Url {
+        self.address().parsed()
     }
 }
 
@@ -113,7 +119,7 @@ pub fn spec(config: &Config, source: &Arc<SourceConfig>, adopted: Option<&str>) 
 
 /// The same, with the default learning parameters already computed.
 pub fn spec_by(usual: &Arc<Learning>, source: &Arc<SourceConfig>, adopted: Option<&str>) -> Spec {
-    let adopted = adopted.and_then(|url| Url::parse(url).ok()).map(Box::new);
+    let adopted = adopted.and_then(|url| Url::parse(url).ok()).map(|url| Box::new(url.into()));
     Spec { source: Arc::clone(source), adopted, learning: learning_of(usual, source) }
 }
 
@@ -246,7 +252,7 @@ impl<'c> Startup<'c> {
             memory.due = Due::Unscheduled;
         }
         probes.iter_mut().for_each(|at| *at += self.set_back);
-        let mut terms = terms(source, spec.url());
+        let mut terms = terms(source, &spec.url());
         match self.hosts.get(&terms.host.key) {
             Some(key) => terms.host.key = Arc::clone(key),
             None => drop(self.hosts.insert(Arc::clone(&terms.host.key))),
@@ -284,6 +290,6 @@ mod tests {
     #[test]
     fn a_source_takes_few_bytes() {
         assert_eq!(size_of::<Option<Spec>>(), 24);
-        assert_eq!(size_of::<SourceConfig>(), 232);
+        assert_eq!(size_of::<SourceConfig>(), 160);
     }
 }

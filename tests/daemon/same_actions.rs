@@ -292,7 +292,7 @@ fn reload(prices: Prices) -> Reload {
     let of = |id: i64| new.sources.iter().find(|source| number(&source.name).0 == id).unwrap();
     let specified = |id: i64| {
         let spec = spec(&new, of(id), None);
-        (terms(of(id), spec.url()), spec)
+        (terms(of(id), &spec.url()), spec)
     };
     let (terms, spec) = specified(SOURCES);
     let (id, memory, moved) = (SourceId(SOURCES), SourceMemory::default(), Moved::Same);
