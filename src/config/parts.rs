@@ -1,12 +1,12 @@
 //! Cuts the text of a file with many sources into parts that can be parsed one after another.
 //!
-//! A parsed text takes many times its length, and a reload need not parse the parts that it already knows. Cuts are
-//! where the text says so, not every so many bytes: a change in one place moves no cut elsewhere. A text that may mean
-//! something else in parts is left whole.
+//! A parsed text takes many times its length, and a reload need not parse the parts that it already knows. The hash of
+//! a source decides whether a part begins with it. So a change in one place moves no cut elsewhere. A text that may
+//! mean something else in parts is left whole.
 
 use std::hash::{DefaultHasher, Hasher};
 
-/// One source in so many is the first of a part.
+/// The mean number of sources in a part.
 const SOURCES: u64 = 256;
 
 /// The parts of a text, in order. All but the first begin with `[[source]]` and hold nothing but sources.
