@@ -9,6 +9,7 @@ use std::hint::black_box;
 use std::io::Write;
 
 use tidewatch::clock::Stopwatch;
+use tidewatch_core::observe::limits::ReadingLimits;
 use tidewatch_core::observe::{FetchedDocument, Fingerprints, Observation, StoredView, compare, feed};
 use tidewatch_core::time::{Span, Timestamp};
 
@@ -20,7 +21,7 @@ const URL: &str = "https://news.example/feed";
 const NEWEST: Timestamp = Timestamp::from_secs(1_793_527_200);
 
 fn observe(bytes: &[u8], seen: &StoredView) -> Observation {
-    let document = FetchedDocument { bytes, content_type: None, url: URL };
+    let document = FetchedDocument { bytes, content_type: None, url: URL, limits: ReadingLimits::USUAL };
     let read = feed::read(&document, seen).expect("a feed");
     compare::feed(read, seen, &Fingerprints::new(), NEWEST).expect("comparable")
 }

@@ -300,6 +300,27 @@ impl Stopwatch {
     }
 }
 
+/// Measures the processor time that this thread takes.
+#[derive(Debug, Clone, Copy)]
+pub struct ThreadTime(Duration);
+
+impl ThreadTime {
+    /// Starts now.
+    pub fn start() -> Self {
+        Self(thread_time())
+    }
+
+    /// Processor time since the start, on the thread that started it.
+    pub fn used(&self) -> Duration {
+        thread_time().saturating_sub(self.0)
+    }
+}
+
+fn thread_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::try_from(time).unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -19,6 +19,7 @@ use crate::store::StoreError;
 use crate::store::attempts::RequestInputs;
 use crate::store::probe_inputs::ProbeInputs;
 use crate::store::reader::{Reader, ask};
+use tidewatch_core::observe::limits::ReadingLimits;
 use tidewatch_core::observe::{self, FetchedDocument, Fingerprints, SourceKind, StoredView, compare};
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::Timestamp;
@@ -259,7 +260,8 @@ async fn show_body(
 ) -> Result<(), CliError> {
     let unreadable = |error: std::io::Error| CliError::Refused(format!("{}: {error}", file.display()));
     let bytes = std::fs::read(file).map_err(unreadable)?;
-    let document = FetchedDocument { bytes: &bytes, content_type: None, url: source.url.as_str() };
+    let limits = ReadingLimits::USUAL;
+    let document = FetchedDocument { bytes: &bytes, content_type: None, url: source.url.as_str(), limits };
     let refused = |error: observe::Unreadable| CliError::Refused(format!("{}: {error}", file.display()));
     match source.kind {
         SourceKind::Feed => {

@@ -67,7 +67,7 @@ pub fn diff(old: &Config, new: &Config) -> Diff {
 }
 
 /// Every setting: its name, whether it differs, and whether a change needs a restart.
-fn settings(old: &Config, new: &Config) -> [(&'static str, bool, bool); 35] {
+fn settings(old: &Config, new: &Config) -> [(&'static str, bool, bool); 36] {
     macro_rules! setting {
         ($section:ident . $field:ident) => {
             setting!($section.$field, false)
@@ -98,6 +98,7 @@ fn settings(old: &Config, new: &Config) -> [(&'static str, bool, bool); 35] {
         setting!(fleet.host_spacing),
         ("fleet.probes or budget.price", old.fleet.pricing != new.fleet.pricing, false),
         setting!(fetch.max_body),
+        setting!(fetch.max_items),
         setting!(fetch.connect_timeout),
         setting!(fetch.read_timeout),
         setting!(fetch.total_timeout),

@@ -21,6 +21,8 @@ pub struct DaemonParams {
 pub struct FetchParams {
     /// Largest body after decompression, in bytes.
     pub max_body: usize,
+    /// Maximum number of items that are read of a feed.
+    pub max_items: usize,
     /// Limit for connecting.
     pub connect_timeout: Span,
     /// Limit between two parts of a response.

@@ -100,6 +100,7 @@ section! {
 #[derive(Debug, Default)]
 pub struct Fetch {
     pub max_body: Option<At<Size>>,
+    pub max_items: Option<At<i64>>,
     pub connect_timeout: Option<At<String>>,
     pub read_timeout: Option<At<String>>,
     pub total_timeout: Option<At<String>>,
@@ -267,6 +268,7 @@ impl Fetch {
     fn read(mut table: TomlTable<'_>, faults: &mut Faults) -> Self {
         let mut fetch = Self {
             max_body: table.size("max_body", faults),
+            max_items: table.whole("max_items", faults),
             connect_timeout: table.text("connect_timeout", faults),
             read_timeout: table.text("read_timeout", faults),
             total_timeout: table.text("total_timeout", faults),

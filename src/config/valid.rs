@@ -13,6 +13,7 @@ use tidewatch_core::engine::params::{Allocator, BurstTerms, CostBy, FleetParams,
 use tidewatch_core::model::aggregate::{Borrow, INDIVIDUAL_THRESHOLD};
 use tidewatch_core::model::burst;
 use tidewatch_core::model::importance::Importance;
+use tidewatch_core::observe::limits::ReadingLimits;
 use tidewatch_core::planning::ttl::TtlForm;
 use tidewatch_core::time::Span;
 
@@ -353,6 +354,10 @@ fn fetch(raw: raw::Fetch, faults: &mut Faults) -> FetchParams {
             .max_body
             .and_then(|size| values::size("max_body", &size, faults))
             .unwrap_or(10_000_000),
+        max_items: raw
+            .max_items
+            .and_then(|items| values::count("max_items", items, faults))
+            .map_or(ReadingLimits::USUAL.items, |items| items as usize),
         connect_timeout: timeout("connect_timeout", raw.connect_timeout, 10, faults),
         read_timeout: timeout("read_timeout", raw.read_timeout, 20, faults),
         total_timeout: timeout("total_timeout", raw.total_timeout, 60, faults),

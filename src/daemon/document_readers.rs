@@ -5,6 +5,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
@@ -13,6 +14,9 @@ pub const SMALL_BODY: usize = 64 << 10;
 
 /// The same for a compressed one, which may be several times larger when decoded.
 pub const SMALL_ENCODED: usize = 8 << 10;
+
+/// Longest processor time to read a document. The largest ordinary ones take a tenth of it.
+pub const LONGEST_READING: Duration = Duration::from_secs(2);
 
 /// Parses documents, as many large ones at a time as there are cores.
 #[derive(Debug, Clone)]

@@ -8,10 +8,12 @@ use std::sync::Arc;
 
 use http::HeaderMap;
 
+use crate::clock::ThreadTime;
 use crate::config::profile::RulesConfig;
 use crate::config::source::SourceConfig;
 use crate::fetch::answer::HttpAnswer;
 use crate::fetch::body::WireBody;
+use crate::fetch::client::Fetcher;
 use crate::fetch::host_group::host_group;
 use crate::fetch::request::{FetchRequest, Validators};
 use crate::fetch::secret;
@@ -25,13 +27,14 @@ use tidewatch_core::engine::rule_counts::RuleMatches;
 use tidewatch_core::model::learn::ProbedUpdates;
 use tidewatch_core::model::silence::{LearnedProbe, LearnedUntil};
 use tidewatch_core::model::source_model::ModelUpdate;
+use tidewatch_core::observe::limits::ReadingLimits;
 use tidewatch_core::observe::{
     self, FetchedDocument, Fingerprints, Observation, PageText, ParsedFeed, SourceKind, UpdateKind, compare,
 };
 use tidewatch_core::planning::expected::since_last_probe;
 use tidewatch_core::time::{Span, Timestamp};
 
-use super::document_readers::{SMALL_BODY, SMALL_ENCODED};
+use super::document_readers::{LONGEST_READING, SMALL_BODY, SMALL_ENCODED};
 use super::messages::Launch;
 use super::probe_context::ProbeContext;
 use super::robots_check::ask_robots;
@@ -318,11 +321,15 @@ impl ProbeExchange<'_> {
     fn read_as(&self, answer: &HttpAnswer) -> [String; 4] {
         let source = &self.launch.spec.source;
         let options = match source.kind {
-            SourceKind::Feed => String::new(),
+            SourceKind::Feed => self.max_items().to_string(),
             SourceKind::Page => format!("{:?}", source.page),
         };
         let content_type = answer.content_type.clone().unwrap_or_default();
         [env!("CARGO_PKG_VERSION").to_owned(), options, content_type, answer.final_url.to_string()]
+    }
+
+    fn max_items(&self) -> usize {
+        self.launch.fetcher.as_ref().map_or(ReadingLimits::USUAL.items, Fetcher::max_items)
     }
 
     async fn probe_inputs(&self, context: &ProbeContext) -> Result<ProbeInputs, Stopped> {
@@ -389,10 +396,13 @@ impl ProbeExchange<'_> {
     ) -> Result<(ParsedDocument, ProbeInputs), Stopped> {
         let source = Arc::clone(&self.launch.spec.source);
         let (url, content_type) = (answer.final_url.to_string(), answer.content_type.clone());
+        let items = self.max_items();
         let parsing = move || -> Result<(ParsedDocument, ProbeInputs), String> {
             let bytes = body.decoded().map_err(|error| error.to_string())?;
-            let document =
-                FetchedDocument { bytes: &bytes, content_type: content_type.as_deref(), url: &url };
+            let time = ThreadTime::start();
+            let limits = ReadingLimits { items, out_of_time: &|| time.used() > LONGEST_READING };
+            let content_type = content_type.as_deref();
+            let document = FetchedDocument { bytes: &bytes, content_type, url: &url, limits };
             let parsed = match source.kind {
                 SourceKind::Feed => observe::feed::read(&document, &inputs.seen).map(ParsedDocument::Feed),
                 SourceKind::Page => observe::page::read(&document, &source.page).map(ParsedDocument::Page),

@@ -7,7 +7,7 @@ use http::HeaderMap;
 
 use crate::fetch::client::Fetcher;
 use crate::fetch::request::FetchRequest;
-use crate::fetch::robots::{Robots, robots_url};
+use crate::fetch::robots::{Robots, kept, robots_url};
 use crate::store::record::RobotsRecord;
 use crate::store::writer::Write;
 use tidewatch_core::engine::event::Failure;
@@ -56,7 +56,7 @@ pub(super) async fn ask_robots(
                     let large = answer.body.is_encoded() || answer.body.wire_bytes() > SMALL_BODY;
                     // A body that cannot be decoded counts as no answer.
                     let decoded = context.readers.run(large, move || answer.body.decoded()).await;
-                    decoded.map_or((0, Vec::new()), |body| (answer.status, body.unwrap_or_default()))
+                    decoded.map_or((0, Vec::new()), |body| (answer.status, kept(body.unwrap_or_default())))
                 }
                 Err(_) => (0, Vec::new()),
             };

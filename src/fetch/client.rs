@@ -23,12 +23,16 @@ use super::request::{FetchRequest, Validators};
 use super::robots::PRODUCT;
 use crate::clock::{Clock, patience};
 use crate::config::params::FetchParams;
+use tidewatch_core::observe::limits::MAX_ADDRESS;
 
 /// Largest number of redirects.
 const MOST_REDIRECTS: usize = 5;
 
 const ACCEPT: &str = "application/atom+xml, application/rss+xml, application/feed+json, \
      application/xml;q=0.9, application/json;q=0.9, text/html;q=0.8, */*;q=0.5";
+
+/// Longest header value that is kept, in bytes. A longer validator would be stored and sent with each request.
+const LONGEST_VALUE: usize = 4096;
 
 /// Most hosts with a kept connection.
 pub const MOST_KEPT: usize = 1_000;
@@ -57,6 +61,11 @@ impl Fetcher {
     ) -> Result<Self, FetchError> {
         let connections = Connections::new(params, &common_headers(contact)?, &guard, most_kept)?;
         Ok(Self { connections: Arc::new(connections), guard, params: Arc::new(params.clone()) })
+    }
+
+    /// Maximum number of items that are read of a feed.
+    pub fn max_items(&self) -> usize {
+        self.params.max_items
     }
 
     /// Makes one request and follows its redirects within the total time-out.
@@ -152,7 +161,7 @@ impl Fetcher {
         let timing = freshness::read(status, response.headers(), clock.now());
         let bytes = |name| {
             let value = response.headers().get(name).map(|value: &HeaderValue| value.as_bytes().to_vec());
-            value.filter(|bytes| !bytes.is_empty())
+            value.filter(|bytes| !bytes.is_empty() && bytes.len() <= LONGEST_VALUE)
         };
         let (etag, last_modified) = (bytes(header::ETAG), bytes(header::LAST_MODIFIED));
         let content_type =
@@ -227,5 +236,11 @@ fn redirect(from: &Url, response: &Response) -> Result<Option<Url>, FetchError> 
             FetchError::remote(format!("{} redirects to something that is no URL", host_of(from)))
         })?;
     strip(&mut next);
+    if next.as_str().len() > MAX_ADDRESS {
+        return Err(FetchError::remote(format!(
+            "{} redirects to an address longer than {MAX_ADDRESS} bytes",
+            host_of(from)
+        )));
+    }
     Ok(Some(next))
 }

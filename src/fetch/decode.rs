@@ -23,6 +23,9 @@ const MOST_RATIO: u64 = 100;
 /// Decoded size below which the ratio is not checked, in bytes.
 const RATIO_MATTERS: u64 = 1024 * 1024;
 
+/// Largest number of members or frames of a body. Each costs time even if it is empty.
+const MOST_MEMBERS: usize = 1_000;
+
 /// The zstd window size that RFC 9659 requires of decoders.
 const ZSTD_WINDOW: usize = 8 * 1024 * 1024;
 
@@ -51,6 +54,9 @@ pub enum DecodeError {
     /// Larger than `max_body`.
     #[error("the body is larger than max_body ({0} bytes) after decompression")]
     TooLarge(usize),
+    /// Too many gzip members or zstd frames.
+    #[error("the {0:?} body has more than {MOST_MEMBERS} members")]
+    TooManyMembers(Coding),
     /// The expansion ratio is too large.
     #[error("the body expands more than {MOST_RATIO} times; it looks like a decompression bomb")]
     Bomb,
@@ -147,13 +153,14 @@ fn copy(mut reader: impl Read, coding: Coding, out: &mut DecodedOutput) -> Resul
 }
 
 fn gunzip(mut input: &[u8], out: &mut DecodedOutput) -> Result<(), DecodeError> {
-    loop {
+    for _ in 0..MOST_MEMBERS {
         copy(flate2::bufread::GzDecoder::new(&mut input), Coding::Gzip, out)?;
         // Padding after the last member is common and harmless.
         if !input.starts_with(&[0x1f, 0x8b]) {
             return Ok(());
         }
     }
+    Err(DecodeError::TooManyMembers(Coding::Gzip))
 }
 
 /// Uses the low-level interface, because flate2's reader accepts a truncated stream.
@@ -187,7 +194,12 @@ fn unzstd(mut input: &[u8], out: &mut DecodedOutput) -> Result<(), DecodeError> 
     let mut decoder = FrameDecoder::new();
     // A single-segment frame has its whole content as window, which may be `max_body` bytes.
     decoder.set_max_window_size(ZSTD_WINDOW.max(out.max_body) as u64);
+    let mut frames = 0;
     while !input.is_empty() {
+        frames += 1;
+        if frames > MOST_MEMBERS {
+            return Err(DecodeError::TooManyMembers(Coding::Zstd));
+        }
         match decoder.init(&mut input) {
             Ok(()) => {}
             Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame {

@@ -185,3 +185,16 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn the_number_of_members_is_limited() {
+    let empty = gzip(b"");
+    assert_eq!(decode(empty.repeat(1_000), &[Coding::Gzip], MAX).unwrap(), b"");
+    let error = decode(empty.repeat(1_001), &[Coding::Gzip], MAX).unwrap_err();
+    assert_eq!(error.to_string(), "the Gzip body has more than 1000 members");
+    // A frame without content that decoders skip.
+    let skipped = [0x50, 0x2a, 0x4d, 0x18, 0, 0, 0, 0];
+    assert_eq!(decode([&skipped.repeat(999), ZSTD].concat(), &[Coding::Zstd], MAX).unwrap(), TEXT);
+    let error = decode(skipped.repeat(1_001), &[Coding::Zstd], MAX).unwrap_err();
+    assert_eq!(error.to_string(), "the Zstd body has more than 1000 members");
+}

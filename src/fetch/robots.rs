@@ -12,6 +12,9 @@ use super::address::strip;
 /// This program's product name in robots.txt. The whole User-Agent would match no group.
 pub const PRODUCT: &str = "tidewatch";
 
+/// The part of a robots.txt that is read, in bytes: what RFC 9309 requires.
+const MOST_BYTES: usize = 500 * 1024;
+
 /// Longest accepted crawl delay; a longer one is probably a mistake.
 const LONGEST_DELAY: Span = Span::from_days(1);
 
@@ -46,6 +49,16 @@ impl Robots {
         let delay = self.0.crawl_delay().map(Span::from_duration)?;
         (delay > Span::ZERO).then_some(delay.min(LONGEST_DELAY))
     }
+}
+
+/// The part of a body that is kept, up to the last whole line.
+pub fn kept(mut body: Vec<u8>) -> Vec<u8> {
+    if body.len() > MOST_BYTES {
+        let end = body[..MOST_BYTES].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        body.truncate(end);
+        body.shrink_to_fit();
+    }
+    body
 }
 
 /// The robots.txt URL for this URL: same scheme, host and port, no user, no query.
@@ -106,6 +119,16 @@ mod tests {
             assert_eq!(allows(&Robots::parse(status, body), "/x"), allowed, "{status}");
         }
         assert!(!allows(&Robots::unreachable(), "/x"));
+    }
+
+    #[test]
+    fn whole_lines_of_the_beginning_are_kept() {
+        let line = b"Disallow: /1234567\n";
+        let kept = kept(line.repeat(100_000));
+        assert!(kept.len() <= MOST_BYTES && kept.len() > MOST_BYTES - line.len());
+        assert!(kept.ends_with(line) && kept.capacity() < 2 * MOST_BYTES);
+        assert!(super::kept(vec![b'x'; MOST_BYTES + 1]).is_empty());
+        assert_eq!(super::kept(line.to_vec()), line);
     }
 
     #[test]

@@ -119,6 +119,7 @@ fn the_long_file_names_every_key() {
         "allocator",
         "host_spacing",
         "max_body",
+        "max_items",
         "connect_timeout",
         "read_timeout",
         "total_timeout",
@@ -178,6 +179,7 @@ fn an_empty_file_has_every_default() {
     assert_eq!(config.fleet.host_spacing, Span::from_secs(2));
     assert_eq!(config.fleet.allocator, Allocator::Adaptive);
     assert_eq!(config.fetch.max_body, 10_000_000);
+    assert_eq!(config.fetch.max_items, 10_000);
     assert_eq!(config.rate.half_life, Span::from_days(56));
     assert!(config.rate.echoes);
     assert_eq!(config.fleet.burst.reserve, 0.2);

@@ -4,6 +4,7 @@ mod check;
 mod demo;
 mod docs;
 mod garden;
+mod hostile_documents;
 mod plan;
 mod replay;
 mod simulate;

@@ -144,6 +144,7 @@ impl Fixture {
         tokio::spawn(writer.run(stopped));
         let params = FetchParams {
             max_body: 1 << 20,
+            max_items: 10_000,
             connect_timeout: Span::from_secs(10),
             read_timeout: Span::from_secs(10),
             total_timeout: Span::from_secs(30),

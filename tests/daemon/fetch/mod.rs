@@ -23,6 +23,7 @@ const MAX_BODY: usize = 10 * 1024 * 1024;
 fn params() -> FetchParams {
     FetchParams {
         max_body: MAX_BODY,
+        max_items: 10_000,
         connect_timeout: Span::from_secs(5),
         read_timeout: Span::from_secs(5),
         total_timeout: Span::from_secs(20),
@@ -212,6 +213,20 @@ async fn throttling_is_read_in_all_its_forms() {
         assert_eq!(answer.throttled, throttled, "{}", answer.status);
         assert_eq!(answer.body.wire_bytes(), 0);
     }
+}
+
+#[tokio::test]
+async fn very_long_header_values_are_neither_kept_nor_followed() {
+    let of = |length: usize| format!("\"{}\"", "x".repeat(length - 2));
+    for (length, kept) in [(4096, true), (4097, false), (100_000, false)] {
+        let reply = Reply::ok("x").header("ETag", of(length)).header("Last-Modified", of(length));
+        let answer = once(&params(), reply.header("Content-Type", of(length))).await.unwrap();
+        assert_eq!((answer.etag.is_some(), answer.last_modified.is_some()), (kept, kept), "{length}");
+        assert_eq!(answer.content_type.is_some(), kept, "{length}");
+    }
+    let to = format!("/{}", "x".repeat(5_000));
+    let error = once(&params(), Reply::redirect(302, to)).await.unwrap_err();
+    assert!(error.message.ends_with("redirects to an address longer than 4096 bytes"), "{error:?}");
 }
 
 #[tokio::test]

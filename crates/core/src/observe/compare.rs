@@ -59,7 +59,7 @@ pub fn unknown(feed: &ParsedFeed, seen: &StoredView) -> Vec<u64> {
 /// - Gone: new items push old ones off the end of a feed, so arrivals explain as many losses. If more
 ///   vanished than arrived, and items of the last probe are still there, the vanished ones count as removed
 ///   by the publisher. Stored items have no order, so pushed-out and removed items cannot be distinguished:
-///   all are listed. A truncated document proves nothing about missing items.
+///   all are listed. A document that was not read to its end proves nothing about missing items.
 ///
 /// # Errors
 /// [`Unreadable::SuddenlyEmpty`] if the last probe had items and this one has none. That is nearly always a
@@ -93,6 +93,7 @@ pub fn feed(
         gap: overlap.gap,
         hints: feed.hints,
         note: feed.repaired,
+        cut: feed.cut,
         ..Observation::default()
     };
     if overlap.kept < seen.items.len() {
@@ -107,7 +108,7 @@ pub fn feed(
         }
     };
     let arrived = items.len() - overlap.kept;
-    if overlap.kept > 0 && observation.left.len() > arrived && !feed.truncated {
+    if overlap.kept > 0 && observation.left.len() > arrived && !(feed.truncated || feed.cut) {
         observation.gone.clone_from(&observation.left);
     }
     for (item, present) in items.into_iter().zip(&observation.present) {

@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 
 use super::dialect::FeedField;
+use super::limits::{MAX_ADDRESS, MAX_LABELS};
 use super::written::{Written, WrittenItem, WrittenTitle, trimmed};
 
 /// An item with the values read so far.
@@ -78,11 +79,11 @@ impl<'t> Draft<'t> {
     }
 
     pub(super) fn author(&mut self, text: Written<'t>) {
-        self.item.authors.push(text);
+        push_label(&mut self.item.authors, text);
     }
 
     pub(super) fn category(&mut self, text: Written<'t>) {
-        self.item.categories.push(text);
+        push_label(&mut self.item.categories, text);
     }
 
     /// The complete item.
@@ -102,6 +103,13 @@ impl<'t> Draft<'t> {
             None if self.permalink => item.link = item.id.clone().filter(|id| id.starts_with("http")),
             None => {}
         }
+        item.link = item.link.filter(|link| link.len() <= MAX_ADDRESS);
         item
+    }
+}
+
+fn push_label<'t>(labels: &mut Vec<Written<'t>>, text: Written<'t>) {
+    if labels.len() < MAX_LABELS {
+        labels.push(text);
     }
 }

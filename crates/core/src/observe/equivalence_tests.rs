@@ -11,6 +11,7 @@ use quick_xml::escape::{escape, partial_escape};
 use serde_json::{Map, Value, json};
 use url::Url;
 
+use super::limits::ReadingLimits;
 use super::repairs::Repairs;
 use super::written::{WrittenFeed, WrittenItem};
 use super::{FeedItem, FetchedDocument, ItemDetails, StoredView, feed, link, text};
@@ -161,7 +162,9 @@ fn distinct(mut items: Vec<Parsed>) -> Vec<Parsed> {
 
 /// The items of a document by way of the library; `None` if it is no feed.
 fn by_library(document: &str) -> Option<Vec<Parsed>> {
-    let written = feed::written(document, Url::parse(URL).ok().as_ref(), Repairs::default()).ok()?;
+    let written =
+        feed::written(document, Url::parse(URL).ok().as_ref(), ReadingLimits::USUAL, Repairs::default())
+            .ok()?;
     let format = match (document.trim_start().starts_with('{'), written.edited_when_published) {
         (true, _) => CleanFormat::Json,
         (false, true) => CleanFormat::Rss,
@@ -184,7 +187,12 @@ fn by_library(document: &str) -> Option<Vec<Parsed>> {
 fn as_read(document: &str) -> Option<Vec<Parsed>> {
     // All items are new.
     let seen = StoredView { last_success: Some(Timestamp::from_secs(0)), ..StoredView::default() };
-    let document = FetchedDocument { bytes: document.as_bytes(), content_type: None, url: URL };
+    let document = FetchedDocument {
+        bytes: document.as_bytes(),
+        content_type: None,
+        url: URL,
+        limits: ReadingLimits::USUAL,
+    };
     let item = |item: FeedItem| {
         let ItemDetails { title, link, text, .. } = item.details.expect("a new item");
         let FeedItem { key, fingerprint, published, updated, .. } = item;

@@ -13,8 +13,9 @@ use super::compare::{self, Needed};
 use super::guard::{self, Front};
 use super::labels::Labels;
 use super::library::{self, CleanItem};
+use super::limits::{MAX_ADDRESS, MAX_DATE, ReadingLimits};
 use super::repairs::Repairs;
-use super::written::{WrittenFeed, WrittenItem};
+use super::written::{Written, WrittenFeed, WrittenItem};
 use super::{
     FeedItem, FetchedDocument, ItemDetails, ParsedFeed, StoredView, Unreadable, encoding, identity, json,
     link, salvage, text,
@@ -30,7 +31,9 @@ use crate::time::Timestamp;
 /// [`Unreadable::NotAFeed`] if there is nothing to read, with a description of the document;
 /// [`Unreadable::TooComplex`] if the document would take excessive time or memory.
 pub fn read(document: &FetchedDocument<'_>, seen: &StoredView) -> Result<ParsedFeed, Unreadable> {
-    let url = Url::parse(document.url).ok();
+    // A base of any length would be copied into each link.
+    let url =
+        Some(document.url).filter(|url| url.len() <= MAX_ADDRESS).and_then(|url| Url::parse(url).ok());
     let written = decoded(document, url.as_ref())?;
     let absolute =
         |item: &WrittenItem<'_>| link::absolute(&link::normalised(item.link.as_deref()?), url.as_ref());
@@ -55,6 +58,7 @@ pub fn read(document: &FetchedDocument<'_>, seen: &StoredView) -> Result<ParsedF
         hints: written.hints,
         repaired: written.repairs.sentence(items.len()),
         truncated: written.repairs.truncated,
+        cut: written.repairs.left_out > 0,
         items,
     })
 }
@@ -64,8 +68,8 @@ fn decoded<'d>(document: &FetchedDocument<'d>, url: Option<&Url>) -> Result<Writ
     let decoded = encoding::xml(document.bytes, document.content_type);
     let repairs = Repairs { encoding: decoded.overruled, ..Repairs::default() };
     match decoded.text {
-        Cow::Borrowed(text) => written(text, url, repairs),
-        Cow::Owned(text) => written(&text, url, repairs).map(WrittenFeed::into_owned),
+        Cow::Borrowed(text) => written(text, url, document.limits, repairs),
+        Cow::Owned(text) => written(&text, url, document.limits, repairs).map(WrittenFeed::into_owned),
     }
 }
 
@@ -73,6 +77,7 @@ fn decoded<'d>(document: &FetchedDocument<'d>, url: Option<&Url>) -> Result<Writ
 pub(super) fn written<'t>(
     text: &'t str,
     url: Option<&Url>,
+    limits: ReadingLimits<'_>,
     repairs: Repairs,
 ) -> Result<WrittenFeed<'t>, Unreadable> {
     let source = text.trim_start_matches(|c: char| c.is_whitespace() || c == '\u{feff}' || c == '\0');
@@ -80,20 +85,20 @@ pub(super) fn written<'t>(
         return Err(Unreadable::NotAFeed("the document is empty".to_owned()));
     }
     if source.starts_with('{') {
-        return json::read(source, repairs);
+        return json::read(source, limits, repairs);
     }
     match guard::front(source)? {
         Front::Feed { at, junk } => {
             let mut repairs = Repairs { junk, ..repairs };
             match salvage::without_controls(&source[at..], &mut repairs) {
-                Cow::Borrowed(text) => salvage::read(text, url, repairs),
-                Cow::Owned(text) => salvage::read(&text, url, repairs).map(WrittenFeed::into_owned),
+                Cow::Borrowed(text) => salvage::read(text, url, limits, repairs),
+                Cow::Owned(text) => salvage::read(&text, url, limits, repairs).map(WrittenFeed::into_owned),
             }
         }
         Front::Html(title) => Err(Unreadable::NotAFeed(page_instead(title))),
         Front::Other(what) => Err(Unreadable::NotAFeed(format!("{what}; is the URL right?"))),
         Front::Nothing => match (source.find('{'), source.contains("\"items\"")) {
-            (Some(at), true) => json::read(&source[at..], Repairs { junk: true, ..repairs }),
+            (Some(at), true) => json::read(&source[at..], limits, Repairs { junk: true, ..repairs }),
             _ => Err(Unreadable::NotAFeed(format!("it starts with `{}`", beginning(source)))),
         },
     }
@@ -109,15 +114,16 @@ struct Wanted<'i, 't> {
 impl<'i> Wanted<'i, '_> {
     fn clean(&self) -> CleanItem<'i> {
         let written = self.written;
+        let date = |date: &'i Option<Written<'_>>| date.as_deref().filter(|date| date.len() <= MAX_DATE);
         let dates = CleanItem {
-            date_published: written.published.as_deref(),
-            date_modified: written.updated.as_deref(),
+            date_published: date(&written.published),
+            date_modified: date(&written.updated),
             ..CleanItem::default()
         };
         if self.needed == Needed::Dates {
             return dates;
         }
-        let title = written.title.as_ref().map(|title| &*title.text);
+        let title = written.title.as_ref().map(|title| text::head(&title.text, text::TITLE_BYTES));
         CleanItem { title, url: written.link.as_deref(), ..dates }
     }
 }

@@ -1,13 +1,52 @@
 //! JSON values that borrow their texts from the document.
 //!
-//! The JSON library's own value copies every text and sorts every object. The parser limits the depth (128).
-//! Must not know JSON Feed.
+//! The JSON library's own value copies every text and sorts every object. The parser limits the depth (128), this
+//! module the number of values. Must not know JSON Feed.
 
 use std::borrow::Cow;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{self, Deserialize, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Number;
+
+use super::Unreadable;
+use super::limits::{MAX_ELEMENTS, ReadingLimits};
+
+/// Counts the values of a document, and ends the reading at a limit.
+#[derive(Debug)]
+pub(super) struct ValueCounter<'c> {
+    limits: ReadingLimits<'c>,
+    values: Cell<usize>,
+    refused: RefCell<Option<Unreadable>>,
+}
+
+impl<'c> ValueCounter<'c> {
+    pub(super) fn new(limits: ReadingLimits<'c>) -> Self {
+        Self { limits, values: Cell::new(0), refused: RefCell::new(None) }
+    }
+
+    /// Counts one value.
+    fn count<E: de::Error>(&self) -> Result<(), E> {
+        let values = self.values.get() + 1;
+        self.values.set(values);
+        let refused = if values > MAX_ELEMENTS {
+            Unreadable::TooComplex(format!("more than {MAX_ELEMENTS} values"))
+        } else if self.limits.end_at(values) {
+            Unreadable::too_slow()
+        } else {
+            return Ok(());
+        };
+        let error = E::custom(&refused);
+        *self.refused.borrow_mut() = Some(refused);
+        Err(error)
+    }
+
+    /// Why the reading ended, if a limit did.
+    pub(super) fn refused(self) -> Option<Unreadable> {
+        self.refused.into_inner()
+    }
+}
 
 /// One value.
 #[derive(Debug, Default)]
@@ -23,14 +62,9 @@ pub(super) enum JsonValue<'t> {
 
 /// A text that is borrowed unless it has escapes.
 #[derive(Debug)]
-pub(super) struct JsonText<'t>(Cow<'t, str>);
+pub(super) struct JsonText<'t>(pub(super) Cow<'t, str>);
 
 impl<'t> JsonValue<'t> {
-    /// The first value of a text. Anything after it is ignored.
-    pub(super) fn parse(text: &'t str) -> Result<Self, serde_json::Error> {
-        serde_json::Deserializer::from_str(text).into_iter().next().unwrap_or(Ok(Self::Null))
-    }
-
     /// Takes a member out of an object. Of several with one name, the last counts.
     pub(super) fn take(&mut self, name: &str) -> Option<Self> {
         let Self::Object(members) = self else { return None };
@@ -55,15 +89,20 @@ impl<'t> JsonValue<'t> {
     }
 }
 
-impl<'de> Deserialize<'de> for JsonValue<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(ValueVisitor)
+/// Reads one value.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ValueSeed<'s, 'c>(pub(super) &'s ValueCounter<'c>);
+
+impl<'de> DeserializeSeed<'de> for ValueSeed<'_, '_> {
+    type Value = JsonValue<'de>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        self.0.count()?;
+        deserializer.deserialize_any(self)
     }
 }
 
-struct ValueVisitor;
-
-impl<'de> Visitor<'de> for ValueVisitor {
+impl<'de> Visitor<'de> for ValueSeed<'_, '_> {
     type Value = JsonValue<'de>;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -100,7 +139,7 @@ impl<'de> Visitor<'de> for ValueVisitor {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
         let mut values = Vec::new();
-        while let Some(value) = list.next_element()? {
+        while let Some(value) = list.next_element_seed(self)? {
             values.push(value);
         }
         Ok(JsonValue::List(values))
@@ -108,8 +147,8 @@ impl<'de> Visitor<'de> for ValueVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Self::Value, A::Error> {
         let mut members = Vec::new();
-        while let Some(member) = object.next_entry()? {
-            members.push(member);
+        while let Some(name) = object.next_key()? {
+            members.push((name, object.next_value_seed(self)?));
         }
         Ok(JsonValue::Object(members))
     }
@@ -145,7 +184,11 @@ mod tests {
 
     #[test]
     fn the_last_member_of_a_name_counts_and_texts_are_decoded() {
-        let mut value = JsonValue::parse(r#"{"a":1,"b":"x\ny","a":["z",null,true,-1.5]} rest"#).unwrap();
+        let parse = |text| {
+            let counter = ValueCounter::new(ReadingLimits::USUAL);
+            ValueSeed(&counter).deserialize(&mut serde_json::Deserializer::from_str(text))
+        };
+        let mut value = parse(r#"{"a":1,"b":"x\ny","a":["z",null,true,-1.5]} rest"#).unwrap();
         assert!(matches!(value.take("b"), Some(JsonValue::Text(text)) if text == "x\ny"));
         let list = value.take("a").unwrap().into_list();
         assert!(matches!(&list[..], [
@@ -154,7 +197,10 @@ mod tests {
             JsonValue::Bool,
             JsonValue::Number(number),
         ] if number.to_string() == "-1.5"));
-        assert!(value.take("c").is_none() && JsonValue::parse("{").is_err());
-        assert!(JsonValue::parse(&"[".repeat(129)).is_err());
+        assert!(value.take("c").is_none() && parse("{").is_err());
+        let deep = "[".repeat(129);
+        let counter = ValueCounter::new(ReadingLimits::USUAL);
+        let deep = ValueSeed(&counter).deserialize(&mut serde_json::Deserializer::from_str(&deep));
+        assert!(deep.is_err() && counter.refused().is_none());
     }
 }

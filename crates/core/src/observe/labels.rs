@@ -4,10 +4,8 @@
 //! module parses names as RSS, Atom and JSON Feed write them. Count and length are bounded, so a hostile item
 //! costs no more than a large one. Must not know the conditions.
 
+use super::limits::MAX_LABELS;
 use super::text;
-
-/// Maximum number of authors, and of categories, per item.
-const MOST: usize = 64;
 
 /// An item's authors and categories, without duplicates.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -37,7 +35,7 @@ impl Labels {
 }
 
 fn note(list: &mut Vec<String>, written: &str) {
-    if list.len() < MOST
+    if list.len() < MAX_LABELS
         && let Some(label) = text::title(written, true)
         && !list.contains(&label)
     {
@@ -68,7 +66,7 @@ mod tests {
     fn number_and_length_of_labels_are_bounded() {
         let mut labels = Labels::default();
         (0..1000).for_each(|n| labels.category(&format!("{n} {}", "x".repeat(10_000))));
-        assert_eq!(labels.categories.len(), MOST);
+        assert_eq!(labels.categories.len(), MAX_LABELS);
         assert!(labels.categories.iter().all(|label| label.chars().count() <= 500));
     }
 }

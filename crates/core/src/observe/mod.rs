@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use crate::time::{Span, Timestamp};
 
 use labels::Labels;
+use limits::ReadingLimits;
 use query::ItemFields;
 
 mod attributes;
@@ -28,6 +29,7 @@ mod json;
 mod json_value;
 pub mod labels;
 mod library;
+pub mod limits;
 mod link;
 mod markup;
 pub mod page;
@@ -66,6 +68,8 @@ pub struct FetchedDocument<'a> {
     pub content_type: Option<&'a str>,
     /// The address of the body. Relative links are resolved against it.
     pub url: &'a str,
+    /// How much of it is read.
+    pub limits: ReadingLimits<'a>,
 }
 
 /// One parsed feed.
@@ -81,6 +85,8 @@ pub struct ParsedFeed {
     pub repaired: Option<String>,
     /// The document ended too early: an item missing here may still exist.
     pub truncated: bool,
+    /// The document has more items than are read: one missing here may be among the others.
+    pub cut: bool,
 }
 
 /// One item of a feed, with its key.
@@ -183,6 +189,8 @@ pub struct Observation {
     pub page: Option<PageText>,
     /// A remark for the log, for example that the document was malformed.
     pub note: Option<String>,
+    /// The document has more items than were read.
+    pub cut: bool,
     /// This was the first contact: the items are history, not updates.
     pub first_contact: bool,
 }
@@ -291,7 +299,7 @@ pub enum Unreadable {
     /// Neither RSS nor Atom nor JSON Feed.
     #[error("not a feed: {0}")]
     NotAFeed(String),
-    /// Too deep or too many elements.
+    /// Too deep, too many elements, or too slow to read.
     #[error("refused: {0}")]
     TooComplex(String),
     /// The page's selectors matched nothing.
@@ -300,4 +308,10 @@ pub enum Unreadable {
     /// The feed had items at the last probe and is empty now.
     #[error("the feed is empty though it had items at the last probe")]
     SuddenlyEmpty,
+}
+
+impl Unreadable {
+    fn too_slow() -> Self {
+        Self::TooComplex("it takes too long to read".to_owned())
+    }
 }

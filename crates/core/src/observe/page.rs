@@ -17,6 +17,7 @@ use lol_html::{
 };
 use regex::Regex;
 
+use super::limits::ReadingLimits;
 use super::{FetchedDocument, PageText, Unreadable, encoding, markup, text};
 
 /// Maximum length of the compared text, in bytes. Text beyond it is ignored.
@@ -65,14 +66,14 @@ pub fn read(document: &FetchedDocument<'_>, rules: &PageRules) -> Result<PageTex
     let remove = parsed(&rules.remove)?;
     if rules.select.is_empty() {
         let body = parsed(&["body".to_owned()])?;
-        let extract = match extract(&html, Some(&body), &remove)? {
+        let extract = match extract(&html, document.limits, Some(&body), &remove)? {
             found if found.matched => found,
-            _ => extract(&html, None, &remove)?,
+            _ => extract(&html, document.limits, None, &remove)?,
         };
         return Ok(finished(extract.title(), &extract.text, rules));
     }
     let select = parsed(&rules.select)?;
-    let found = extract(&html, Some(&select), &remove)?;
+    let found = extract(&html, document.limits, Some(&select), &remove)?;
     if !found.matched {
         let named: Vec<String> = rules.select.iter().map(|selector| format!("`{selector}`")).collect();
         return Err(Unreadable::NothingSelected(named.join(", ")));
@@ -136,6 +137,8 @@ struct TextRun {
 
 struct Extract<'h> {
     html: &'h str,
+    limits: ReadingLimits<'h>,
+    chunks: usize,
     run: Option<TextRun>,
     /// End of the last run taken.
     taken_to: usize,
@@ -146,11 +149,14 @@ struct Extract<'h> {
 
 fn extract<'h>(
     html: &'h str,
+    limits: ReadingLimits<'h>,
     select: Option<&[Selector]>,
     remove: &[Selector],
 ) -> Result<Extract<'h>, Unreadable> {
     let state = RefCell::new(Extract {
         html,
+        limits,
+        chunks: 0,
         run: None,
         taken_to: 0,
         text: String::new(),
@@ -164,10 +170,7 @@ fn extract<'h>(
         .with_memory_settings(MemorySettings::new().with_max_allowed_memory_usage(MAX_MEMORY));
     let marks = |mark: PageMark| {
         let state = &state;
-        move |chunk: &mut TextChunk<'_>| {
-            state.borrow_mut().see(chunk, mark);
-            Ok(())
-        }
+        move |chunk: &mut TextChunk<'_>| Ok(state.borrow_mut().see(chunk, mark)?)
     };
     match select {
         Some(select) => {
@@ -208,10 +211,14 @@ fn extract<'h>(
 impl Extract<'_> {
     /// Handles one chunk for one handler. Each chunk passes all matching handlers, in any order. Adjacent
     /// chunks form one run, because entities may be split between them.
-    fn see(&mut self, chunk: &TextChunk<'_>, mark: PageMark) {
+    fn see(&mut self, chunk: &TextChunk<'_>, mark: PageMark) -> Result<(), Unreadable> {
+        self.chunks += 1;
+        if self.limits.end_at(self.chunks) {
+            return Err(Unreadable::too_slow());
+        }
         let range = chunk.source_location().bytes();
         if chunk.as_str().is_empty() {
-            return;
+            return Ok(());
         }
         let known = self.run.as_ref().is_some_and(|run| range.end <= run.range.end);
         let touches = self.run.as_ref().is_some_and(|run| range.start == run.range.end);
@@ -237,6 +244,7 @@ impl Extract<'_> {
             // The title of an SVG drawing is ordinary text; only the page's own has this text type.
             PageMark::Title => run.title = chunk.text_type() == TextType::RCData,
         }
+        Ok(())
     }
 
     fn take_run(&mut self) {

@@ -17,6 +17,8 @@ pub(super) struct Repairs {
     pub(super) skipped: usize,
     pub(super) odd_values: usize,
     pub(super) truncated: bool,
+    /// Items beyond the limit, which were left out.
+    pub(super) left_out: usize,
 }
 
 impl Repairs {
@@ -25,6 +27,12 @@ impl Repairs {
         let mut parts: Vec<String> = Vec::new();
         if self.truncated {
             parts.push(format!("truncated after {}", counted(items, "item")));
+        }
+        if self.left_out > 0 {
+            parts.push(format!(
+                "only the first {items} of {} items are read (`max_items`)",
+                items.saturating_add(self.left_out)
+            ));
         }
         parts.extend(self.encoding.clone());
         if self.junk {

@@ -18,13 +18,12 @@ use super::capture::Capture;
 use super::dialect::{FeedField, Flavour, Role, Space};
 use super::draft::Draft;
 use super::hints::Hints;
+use super::limits::{MAX_ADDRESS, MAX_ELEMENTS, ReadingLimits};
 use super::repairs::Repairs;
 use super::written::{Written, WrittenFeed, WrittenItem, WrittenTitle};
 
 /// Deeper than any feed, and small enough for a linear search of the open elements.
 const MAX_DEPTH: usize = 128;
-/// Maximum number of elements. No real feed has more.
-const MAX_ELEMENTS: usize = 500_000;
 /// Maximum number of restarts after broken markup. Each may cost one more pass.
 const MAX_RESTARTS: usize = 16;
 
@@ -48,9 +47,10 @@ pub(super) fn without_controls<'t>(text: &'t str, repairs: &mut Repairs) -> Cow<
 pub(super) fn read<'t>(
     text: &'t str,
     url: Option<&Url>,
+    limits: ReadingLimits<'_>,
     repairs: Repairs,
 ) -> Result<WrittenFeed<'t>, Unreadable> {
-    let mut salvage = Salvage { url, repairs, ..Salvage::default() };
+    let mut salvage = Salvage::new(url, limits, repairs);
     salvage.run(text)?;
     Ok(salvage.finish())
 }
@@ -64,9 +64,10 @@ struct OpenElement<'t> {
     default: Space,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Salvage<'t, 'u> {
     url: Option<&'u Url>,
+    limits: ReadingLimits<'u>,
     flavour: Flavour,
     stack: Vec<OpenElement<'t>>,
     /// The `xml:base` of open elements, each with its depth: 1 for the root.
@@ -84,7 +85,27 @@ struct Salvage<'t, 'u> {
     repairs: Repairs,
 }
 
-impl<'t> Salvage<'t, '_> {
+impl<'t, 'u> Salvage<'t, 'u> {
+    fn new(url: Option<&'u Url>, limits: ReadingLimits<'u>, repairs: Repairs) -> Self {
+        Self {
+            url,
+            limits,
+            flavour: Flavour::default(),
+            stack: Vec::new(),
+            bases: Vec::new(),
+            prefixes: Prefixes::default(),
+            elements: 0,
+            capture: Capture::default(),
+            markup: false,
+            attributes: None,
+            title: None,
+            items: Vec::new(),
+            draft: None,
+            hints: Hints::default(),
+            repairs,
+        }
+    }
+
     fn run(&mut self, text: &'t str) -> Result<(), Unreadable> {
         let mut reader = lenient(text);
         let mut offset = 0;
@@ -97,7 +118,7 @@ impl<'t> Salvage<'t, '_> {
                     let tag = text.get(position + 1..position + 1 + start.len()).unwrap_or_default();
                     self.open(tag, start.name().0.len())?;
                 }
-                Ok(Event::End(end)) => self.close(end.name().0),
+                Ok(Event::End(end)) => self.close(end.name().0)?,
                 Ok(Event::Text(chars)) => {
                     self.repairs.ampersands += usize::from(chars.starts_with('&'));
                     self.text(chars.into_inner());
@@ -142,10 +163,7 @@ impl<'t> Salvage<'t, '_> {
             }
             return Ok(());
         }
-        self.elements += 1;
-        if self.elements > MAX_ELEMENTS {
-            return Err(Unreadable::TooComplex(format!("more than {MAX_ELEMENTS} elements")));
-        }
+        self.count_element()?;
         if self.stack.len() >= MAX_DEPTH {
             return Err(Unreadable::TooComplex(format!("elements nested deeper than {MAX_DEPTH}")));
         }
@@ -186,6 +204,17 @@ impl<'t> Salvage<'t, '_> {
         self.begin(role, attributes.about.take());
         self.attributes = Some(attributes);
         Ok(())
+    }
+
+    fn count_element(&mut self) -> Result<(), Unreadable> {
+        self.elements += 1;
+        if self.elements > MAX_ELEMENTS {
+            return Err(Unreadable::TooComplex(format!("more than {MAX_ELEMENTS} elements")));
+        }
+        match self.limits.end_at(self.elements) {
+            true => Err(Unreadable::too_slow()),
+            false => Ok(()),
+        }
     }
 
     /// Begins an item or a field. `about` is RSS 1.0's id for the item.
@@ -236,20 +265,21 @@ impl<'t> Salvage<'t, '_> {
         self.flavour == Flavour::Rss && self.draft.is_some() && local.eq_ignore_ascii_case("item")
     }
 
-    fn close(&mut self, name: &str) {
+    fn close(&mut self, name: &str) -> Result<(), Unreadable> {
         let name = name.trim();
         let Some(at) = self.stack.iter().rposition(|open| open.name.eq_ignore_ascii_case(name)) else {
             self.repairs.stray += usize::from(!is_void(split_name(name).1));
-            return;
+            return self.count_element();
         };
         if at + 1 < self.stack.len() && self.in_field() && is_void(split_name(name).1) {
             // `</link>` of an inline `<link/>` must not close the item's own link.
-            return;
+            return Ok(());
         }
         self.repairs.unclosed += self.stack.len() - at - 1;
         while self.stack.len() > at {
             self.close_top();
         }
+        Ok(())
     }
 
     fn close_top(&mut self) {
@@ -261,7 +291,10 @@ impl<'t> Salvage<'t, '_> {
                 }
             }
             Role::Field(field) => self.field(field),
-            Role::Item => self.items.extend(self.draft.take().map(Draft::finish)),
+            Role::Item if self.items.len() < self.limits.items => {
+                self.items.extend(self.draft.take().map(Draft::finish));
+            }
+            Role::Item => self.repairs.left_out += usize::from(self.draft.take().is_some()),
             _ => {}
         }
         self.drop_bases();
@@ -387,7 +420,10 @@ impl<'t> Salvage<'t, '_> {
     fn add_base(&mut self, written: Option<&str>) {
         let Some(written) = written else { return };
         let outer = self.bases.last().map(|(_, base)| base).or(self.url);
-        if let Ok(base) = Url::options().base_url(outer).parse(written.trim()) {
+        // It would be copied into each link.
+        let written = Some(written.trim()).filter(|written| written.len() <= MAX_ADDRESS);
+        let base = written.and_then(|written| Url::options().base_url(outer).parse(written).ok());
+        if let Some(base) = base.filter(|base| base.as_str().len() <= MAX_ADDRESS) {
             self.bases.push((self.stack.len(), base));
         }
     }

@@ -11,6 +11,9 @@ use sha2::{Digest, Sha256};
 /// The longest title kept, in characters.
 const TITLE_CHARS: usize = 500;
 
+/// The part of a title that is read, in bytes: what is beyond cannot reach the result.
+pub(super) const TITLE_BYTES: usize = TITLE_CHARS * 64;
+
 /// Reduces runs of white space to one space and removes them at the ends.
 pub(super) fn folded(text: &str) -> Cow<'_, str> {
     let text = text.trim();
@@ -69,8 +72,7 @@ fn may_be_space(byte: u8) -> bool {
 
 /// A title: one line, bounded. `markup` is true if tags are markup, false if they are literal text.
 pub(super) fn title(text: &str, markup: bool) -> Option<String> {
-    // Text beyond this cannot reach the result, and a "title" may have megabytes.
-    let text = head(text, TITLE_CHARS * 64);
+    let text = head(text, TITLE_BYTES);
     let stripped = if markup { without_tags(text) } else { Cow::Borrowed(text) };
     let decoded = html_escape::decode_html_entities(&stripped);
     let line = folded(&decoded);
@@ -123,19 +125,17 @@ fn without_tags(text: &str) -> Cow<'_, str> {
     while let Some(open) = rest.find('<') {
         let (before, tail) = rest.split_at(open);
         out.push_str(before);
-        let is_tag = tail[1..].starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, '/' | '!'));
+        if !tail[1..].starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, '/' | '!')) {
+            out.push('<');
+            rest = &tail[1..];
+            continue;
+        }
         match tail.find('>') {
-            Some(close) if is_tag => {
-                rest = &tail[close + 1..];
-            }
+            Some(close) => rest = &tail[close + 1..],
             // No `>` follows, so nothing further can be a tag.
             None => {
                 rest = "";
                 out.push_str(tail);
-            }
-            Some(_) => {
-                out.push('<');
-                rest = &tail[1..];
             }
         }
     }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use proptest::prelude::*;
 use tidewatch_core::observe::compare::{self, key_hash};
+use tidewatch_core::observe::limits::ReadingLimits;
 use tidewatch_core::observe::{
     FeedItem, FetchedDocument, Fingerprints, ItemChange, Observation, Occurred, PageText, ParsedFeed,
     StoredView, Unreadable, UpdateKind, feed,
@@ -241,7 +242,15 @@ fn read(bytes: &[u8]) -> Result<ParsedFeed, Unreadable> {
 }
 
 fn read_after(bytes: &[u8], seen: &StoredView) -> Result<ParsedFeed, Unreadable> {
-    feed::read(&FetchedDocument { bytes, content_type: None, url: "https://example.org/" }, seen)
+    feed::read(
+        &FetchedDocument {
+            bytes,
+            content_type: None,
+            url: "https://example.org/",
+            limits: ReadingLimits::USUAL,
+        },
+        seen,
+    )
 }
 
 fn any_document() -> impl Strategy<Value = Vec<FeedItem>> {

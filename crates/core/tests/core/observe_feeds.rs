@@ -1,5 +1,6 @@
 //! Feeds of every dialect, and known faults of publishers.
 
+use tidewatch_core::observe::limits::ReadingLimits;
 use tidewatch_core::observe::{
     FeedItem, FetchedDocument, ItemDetails, ParsedFeed, StoredView, Unreadable, feed,
 };
@@ -9,7 +10,7 @@ use tidewatch_core::time::{Span, Timestamp};
 fn bytes_as(bytes: &[u8], content_type: Option<&str>) -> Result<ParsedFeed, Unreadable> {
     let seen = StoredView { last_success: Some(Timestamp::from_secs(0)), ..StoredView::default() };
     let url = "https://example.org/blog/feed.xml";
-    feed::read(&FetchedDocument { bytes, content_type, url }, &seen)
+    feed::read(&FetchedDocument { bytes, content_type, url, limits: ReadingLimits::USUAL }, &seen)
 }
 
 fn details(item: &FeedItem) -> &ItemDetails {

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 
 use proptest::prelude::*;
 use tidewatch_core::observe::compare::{self, key_hash};
+use tidewatch_core::observe::limits::ReadingLimits;
 use tidewatch_core::observe::{
     FeedItem, FetchedDocument, ItemChange, Observation, Occurred, ParsedFeed, Present, StoredView,
     Unreadable, Update, UpdateKind, feed,
@@ -117,8 +118,12 @@ fn document(items: &[Item]) -> String {
 }
 
 fn read(text: &str, seen: &StoredView) -> ParsedFeed {
-    let document =
-        FetchedDocument { bytes: text.as_bytes(), content_type: None, url: "https://example.org/" };
+    let document = FetchedDocument {
+        bytes: text.as_bytes(),
+        content_type: None,
+        url: "https://example.org/",
+        limits: ReadingLimits::USUAL,
+    };
     feed::read(&document, seen).expect("a feed")
 }
 

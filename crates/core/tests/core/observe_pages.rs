@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 use regex::Regex;
+use tidewatch_core::observe::limits::ReadingLimits;
 use tidewatch_core::observe::page::{PageRules, check_selector, read};
 use tidewatch_core::observe::{FetchedDocument, PageText, Unreadable};
 
@@ -11,7 +12,10 @@ fn rules(select: &[&str], remove: &[&str]) -> PageRules {
 }
 
 fn page(bytes: &[u8], content_type: Option<&str>, rules: &PageRules) -> Result<PageText, Unreadable> {
-    read(&FetchedDocument { bytes, content_type, url: "https://example.org/" }, rules)
+    read(
+        &FetchedDocument { bytes, content_type, url: "https://example.org/", limits: ReadingLimits::USUAL },
+        rules,
+    )
 }
 
 fn text(html: &str, select: &[&str], remove: &[&str]) -> String {
