@@ -196,7 +196,8 @@ fn show_request(
     out: &mut dyn Write,
 ) -> Result<(), CliError> {
     // Secrets are not read; only their places are shown.
-    let request = request(&spec(config, source, adopted), http::HeaderMap::new(), inputs);
+    let spec = spec(config, source, adopted);
+    let request = request(&spec, http::HeaderMap::new(), inputs, config.fetch.max_items);
     writeln!(out, "GET {}", request.url)?;
     for (name, value) in crate::fetch::client::common_headers(config.daemon.contact.as_deref())
         .map_err(|error| CliError::Refused(error.message))?

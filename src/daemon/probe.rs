@@ -29,7 +29,8 @@ use tidewatch_core::model::silence::{LearnedProbe, LearnedUntil};
 use tidewatch_core::model::source_model::ModelUpdate;
 use tidewatch_core::observe::limits::ReadingLimits;
 use tidewatch_core::observe::{
-    self, FetchedDocument, Fingerprints, Observation, PageText, ParsedFeed, SourceKind, UpdateKind, compare,
+    self, FeedItem, FetchedDocument, Fingerprints, Observation, PageText, ParsedFeed, SourceKind,
+    StoredView, UpdateKind, compare,
 };
 use tidewatch_core::planning::expected::since_last_probe;
 use tidewatch_core::time::{Span, Timestamp};
@@ -168,7 +169,7 @@ async fn run_probe(
         return Err(Stopped::new(Failure::Interrupted, "no HTTP client is configured"));
     };
     let headers = headers(&launch.spec).await.map_err(|error| Stopped::new(Failure::Interrupted, error))?;
-    let request = request(&launch.spec, headers, &launch.inputs);
+    let request = request(&launch.spec, headers, &launch.inputs, fetcher.max_items());
     if source.robots {
         ask_robots(context, fetcher, launch, &request, crawl_delay).await?;
     }
@@ -264,7 +265,7 @@ impl ProbeExchange<'_> {
         fitted_at: Option<Timestamp>,
     ) -> DocumentRecord {
         let review_settings = self.launch.spec.learning.settings_hash();
-        DocumentRecord { body_hash, learned, fitted_at, review_settings }
+        DocumentRecord { body_hash, learned, fitted_at, review_settings, max_items: self.max_items() }
     }
 
     /// An answer with a document. An unchanged one is not parsed.
@@ -358,7 +359,7 @@ impl ProbeExchange<'_> {
         let large = body.wire_bytes() > if body.is_encoded() { SMALL_ENCODED } else { SMALL_BODY };
         let (parsed, inputs) = self.parse(context, answer, (large, body), inputs).await?;
         let older = match &parsed {
-            ParsedDocument::Feed(feed) => self.older(context, compare::unknown(feed, &inputs.seen)).await?,
+            ParsedDocument::Feed(feed) => self.older(context, feed, &inputs.seen).await?,
             ParsedDocument::Page(_) => Fingerprints::new(),
         };
         let (started, now) = (self.attempt.started, self.finished);
@@ -416,12 +417,34 @@ impl ProbeExchange<'_> {
     }
 
     /// Those of these items that the source had before its last document.
-    async fn older(&self, context: &ProbeContext, keys: Vec<u64>) -> Result<Fingerprints, Stopped> {
+    async fn older(
+        &self,
+        context: &ProbeContext,
+        feed: &ParsedFeed,
+        seen: &StoredView,
+    ) -> Result<Fingerprints, Stopped> {
+        let source = self.attempt.source;
+        let failed = |error| Stopped::new(Failure::Interrupted, error);
+        let keys = compare::unknown(feed, seen);
         if keys.is_empty() {
             return Ok(Fingerprints::new());
         }
-        let known = context.inputs.known_items(self.attempt.source, keys).await;
-        known.map_err(|error| Stopped::new(Failure::Interrupted, error))
+        let mut older = context.inputs.known_items(source, keys).await.map_err(failed)?;
+        if let Some(read) = self.launch.inputs.cut_at.filter(|&items| items != self.max_items()) {
+            // The others were in the last document too.
+            let others = feed.items.iter().skip(read).map(FeedItem::identity);
+            others.for_each(|(key, fingerprint)| _ = older.entry(key).or_insert(fingerprint));
+        }
+        if self.launch.inputs.items_forgotten {
+            // Not all that were reported are known still.
+            let unknown = compare::unknown_besides(feed, seen, &older);
+            let keys: Vec<&str> = unknown.iter().map(|item| item.key.as_str()).collect();
+            let reported = context.reader.reported_items(source, &keys).await;
+            let reported = reported.map_err(|error| failed(error.to_string()))?;
+            let back = unknown.into_iter().filter(|item| reported.contains(&item.key));
+            older.extend(back.map(FeedItem::identity));
+        }
+        Ok(older)
     }
 
     fn unreadable(&self, answer: &HttpAnswer, error: String) -> Stopped {
@@ -478,9 +501,11 @@ fn answered(answer: &HttpAnswer) -> ProbeAnswer {
     }
 }
 
-/// The request for a source, with its stored validators, if any.
-pub fn request(spec: &Spec, headers: HeaderMap, inputs: &RequestInputs) -> FetchRequest {
-    let validators = inputs.validators_url.clone().and_then(|url| {
+/// The request for a source, with its stored validators, if any. Not if another limit of items cut the last document:
+/// a 304 would hide what the new limit allows to read.
+pub fn request(spec: &Spec, headers: HeaderMap, inputs: &RequestInputs, max_items: usize) -> FetchRequest {
+    let as_now = inputs.cut_at.is_none_or(|items| items == max_items);
+    let validators = inputs.validators_url.clone().filter(|_| as_now).and_then(|url| {
         let (etag, last_modified) = (inputs.etag.clone(), inputs.last_modified.clone());
         (etag.is_some() || last_modified.is_some()).then_some(Validators { url, etag, last_modified })
     });

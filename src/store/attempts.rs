@@ -35,6 +35,10 @@ pub struct RequestInputs {
     pub learned: Option<LearnedUntil>,
     /// The hash of the settings of the model with which that is true.
     pub review_settings: Option<u64>,
+    /// The items that were read of the last document, if that has more.
+    pub cut_at: Option<usize>,
+    /// Whether items of the source were deleted: one that is not known may be old.
+    pub items_forgotten: bool,
     /// What need not be written again.
     pub stored: StoredColumns,
 }
@@ -104,7 +108,8 @@ pub(super) async fn request_inputs(
              iif(typeof(last_modified) = 'blob', hex(last_modified), NULL),
              body_hash, iif(moved, NULL, last_look_at), newest_at, learned_until, review_at, review_settings,
              state_hash, found_per_hour,
-             EXISTS (SELECT 1 FROM bursts WHERE source_id = sources.id AND ended_at IS NULL)))
+             EXISTS (SELECT 1 FROM bursts WHERE source_id = sources.id AND ended_at IS NULL), known_items, cut_at,
+             items_forgotten IS NOT NULL))
          FROM sources WHERE id IN (SELECT value FROM jsonb_each(?))",
     )
     .bind(text_of(ids)?)
@@ -132,6 +137,9 @@ struct InputsRow {
     state_hash: Option<i64>,
     found_per_hour: Option<f64>,
     in_burst: u8,
+    known_items: Option<i64>,
+    cut_at: Option<usize>,
+    items_forgotten: u8,
 }
 
 impl InputsRow {
@@ -155,7 +163,10 @@ impl InputsRow {
                 hash: self.state_hash,
                 found_per_hour: self.found_per_hour,
                 in_burst: self.in_burst != 0,
+                known_items: self.known_items,
             },
+            cut_at: self.cut_at,
+            items_forgotten: self.items_forgotten != 0,
         }
     }
 }

@@ -11,7 +11,7 @@ use tidewatch_core::time::{Span, Timestamp};
 
 use super::json_rows::{Hex, text_of};
 use super::record::{DocumentRecord, ProbeRecord, ValidatorsChange};
-use super::{predictions, rhythm, rules, source_row};
+use super::{known_items, predictions, rhythm, rules, source_row};
 
 type Result<T = ()> = std::result::Result<T, sqlx::Error>;
 
@@ -38,6 +38,7 @@ pub(super) async fn insert(connection: &mut SqliteConnection, records: &[&ProbeR
     source_row::write(connection, records).await?;
     validators(connection, records).await?;
     documents(connection, records).await?;
+    forget_items(connection, records).await?;
     rhythm::write_models(connection, records).await?;
     rhythm::bursts(connection, records).await?;
     hosts(connection, records).await?;
@@ -295,8 +296,9 @@ async fn documents(connection: &mut SqliteConnection, records: &[&ProbeRecord]) 
     let rows: Vec<_> = records
         .iter()
         .filter_map(|record| {
-            let DocumentRecord { body_hash, learned, fitted_at, review_settings } =
+            let DocumentRecord { body_hash, learned, fitted_at, review_settings, max_items } =
                 *record.document.as_ref()?;
+            let cut = record.observation.as_ref().is_some_and(|seen| seen.cut);
             Some((
                 record.attempt.source.0,
                 body_hash.map(|hash| hash as i64),
@@ -304,6 +306,8 @@ async fn documents(connection: &mut SqliteConnection, records: &[&ProbeRecord]) 
                 learned.review_at.as_millis(),
                 fitted_at.map(Timestamp::as_millis),
                 review_settings as i64,
+                cut.then_some(max_items),
+                added_items(record),
             ))
         })
         .collect();
@@ -314,12 +318,32 @@ async fn documents(connection: &mut SqliteConnection, records: &[&ProbeRecord]) 
         "UPDATE sources SET body_hash = coalesce(new.value ->> 1, body_hash), learned_until = new.value ->> 2,
              review_at = iif((SELECT fitted_at FROM fits WHERE source_id = sources.id) IS new.value ->> 4,
                              new.value ->> 3, NULL),
-             review_settings = new.value ->> 5
+             review_settings = new.value ->> 5,
+             cut_at = iif(new.value ->> 1 IS NULL, cut_at, new.value ->> 6),
+             known_items = iif(new.value ->> 7, coalesce(known_items + new.value ->> 7,
+                 (SELECT count(*) FROM items WHERE source_id = sources.id)), known_items)
          FROM jsonb_each(?) AS new WHERE sources.id = new.value ->> 0",
     )
     .bind(text_of(&rows)?)
     .execute(connection)
     .await?;
+    Ok(())
+}
+
+/// The number of items that the source did not have.
+fn added_items(record: &ProbeRecord) -> usize {
+    let present = record.observation.as_ref().map_or(&[][..], |seen| &seen.present);
+    present.iter().filter(|item| item.change == ItemChange::New).count()
+}
+
+/// Bounds the number of items of each source.
+async fn forget_items(connection: &mut SqliteConnection, records: &[&ProbeRecord]) -> Result {
+    for record in records {
+        let (Some(known), Some(document)) = (record.stored.known_items, &record.document) else { continue };
+        if let Some(excess) = known_items::excess(known, added_items(record), document.max_items) {
+            known_items::forget(connection, record.attempt.source.0, excess, record.finished).await?;
+        }
+    }
     Ok(())
 }
 

@@ -3,12 +3,13 @@
 //! A source may have had far more items than its document holds. Those of the last document are kept together, in one
 //! column; older ones are read by key.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use sqlx::SqliteConnection;
 
 use tidewatch_core::observe::{Fingerprints, Present};
 use tidewatch_core::source_id::SourceId;
+use tidewatch_core::time::Timestamp;
 
 use super::StoreError;
 use super::json_rows::{read_text, text_of};
@@ -22,6 +23,14 @@ const IN_LAST: &str = "SELECT json_group_array(json_array(source_id, key_hash, f
 const WITH_KEYS: &str = "SELECT json_group_array(json_array(wanted.value ->> 0, key_hash, fingerprint))
      FROM jsonb_each(?) AS wanted
      CROSS JOIN items ON source_id = wanted.value ->> 1 AND key_hash = wanted.value ->> 2";
+
+/// The keys of items that were reported as new.
+const REPORTED: &str = "SELECT key FROM updates
+     WHERE source_id = ? AND kind = 'new' AND key IN (SELECT value FROM json_each(?))";
+
+/// A source keeps this many times the items that are read of a document. So those of the last document, and those that
+/// a few documents before it had, are never forgotten.
+const KEPT_DOCUMENTS: usize = 4;
 
 /// Keys per statement.
 const TOGETHER: usize = 10_000;
@@ -40,6 +49,39 @@ pub(super) fn unpacked(column: &[u8]) -> Fingerprints {
         items.insert(key, fingerprint);
     }
     items
+}
+
+/// How many items a source has too many, with these new ones. More are deleted at once, so that it is done seldom.
+pub(super) fn excess(known: i64, added: usize, max_items: usize) -> Option<i64> {
+    let (added, max_items) = (i64::try_from(added).ok()?, i64::try_from(max_items).ok()?);
+    let most = max_items.saturating_mul(KEPT_DOCUMENTS as i64);
+    (known + added > most).then(|| known + added - most + max_items)
+}
+
+/// Deletes this many items of a source, of those that left its documents the ones that left first.
+pub(super) async fn forget(
+    connection: &mut SqliteConnection,
+    source: i64,
+    items: i64,
+    now: Timestamp,
+) -> Result<(), sqlx::Error> {
+    sqlx::query(
+        "DELETE FROM items WHERE source_id = ?1 AND key_hash IN (
+             SELECT key_hash FROM items WHERE source_id = ?1 AND left_at IS NOT NULL ORDER BY left_at LIMIT ?2)",
+    )
+    .bind(source)
+    .bind(items)
+    .execute(&mut *connection)
+    .await?;
+    sqlx::query(
+        "UPDATE sources SET known_items = (SELECT count(*) FROM items WHERE source_id = ?1), items_forgotten = ?2
+         WHERE id = ?1",
+    )
+    .bind(source)
+    .bind(now.as_millis())
+    .execute(connection)
+    .await?;
+    Ok(())
 }
 
 /// The items of the last documents of these sources, from their rows.
@@ -79,6 +121,14 @@ impl Reader {
             }
         }
         Ok(known)
+    }
+
+    /// Those of these keys whose items were reported as new.
+    pub async fn reported_items(&self, id: SourceId, keys: &[&str]) -> Result<HashSet<String>, StoreError> {
+        let keys = text_of(keys)?;
+        let found: Vec<String> =
+            sqlx::query_scalar(REPORTED).bind(id.0).bind(keys).fetch_all(self.pool()).await?;
+        Ok(found.into_iter().collect())
     }
 }
 

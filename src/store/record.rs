@@ -118,6 +118,8 @@ pub struct StoredColumns {
     pub found_per_hour: Option<f64>,
     /// Whether a burst is in progress.
     pub in_burst: bool,
+    /// The number of its items, if they were counted.
+    pub known_items: Option<i64>,
 }
 
 /// What is known of a document that was read.
@@ -131,6 +133,8 @@ pub struct DocumentRecord {
     pub fitted_at: Option<Timestamp>,
     /// The hash of the settings of the model for which that is true.
     pub review_settings: u64,
+    /// The maximum number of items that are read of a document.
+    pub max_items: usize,
 }
 
 /// What was stated on a probe before its answer, and what came of it.

@@ -7,12 +7,38 @@ use sqlx::SqliteConnection;
 
 use tidewatch_core::time::{Span, Timestamp};
 
+use super::json_rows::text_of;
+
 /// Rows of each kind that one transaction deletes.
 const ROWS_AT_A_TIME: i64 = 500;
 
 /// Items are kept this long after they left their feed, and recognized if they return. Bounds the number of
 /// items.
 const ITEMS_REMEMBERED: Span = Span::from_days(180);
+
+/// Deletes some items that left long before `now`, and notes for their sources that items were forgotten.
+async fn items(connection: &mut SqliteConnection, now: Timestamp) -> Result<bool, sqlx::Error> {
+    let sources: Vec<i64> = sqlx::query_scalar(
+        "DELETE FROM items WHERE (source_id, key_hash) IN (
+             SELECT source_id, key_hash FROM items WHERE left_at < ? ORDER BY left_at LIMIT ?)
+         RETURNING source_id",
+    )
+    .bind((now - ITEMS_REMEMBERED).as_millis())
+    .bind(ROWS_AT_A_TIME)
+    .fetch_all(&mut *connection)
+    .await?;
+    if !sources.is_empty() {
+        sqlx::query(
+            "UPDATE sources SET known_items = NULL, items_forgotten = ?
+             WHERE id IN (SELECT value FROM json_each(?))",
+        )
+        .bind(now.as_millis())
+        .bind(text_of(&sources)?)
+        .execute(connection)
+        .await?;
+    }
+    Ok(sources.len() as i64 >= ROWS_AT_A_TIME)
+}
 
 /// Deletes some rows older than `before`, and items that left long before `now`. Returns whether more may remain.
 pub(super) async fn delete_batch(
@@ -72,15 +98,7 @@ pub(super) async fn delete_batch(
     .execute(&mut *connection)
     .await?;
     more |= predictions.rows_affected() >= ROWS_AT_A_TIME.unsigned_abs();
-    let items = sqlx::query(
-        "DELETE FROM items WHERE (source_id, key_hash) IN (
-             SELECT source_id, key_hash FROM items WHERE left_at < ? ORDER BY left_at LIMIT ?)",
-    )
-    .bind((now - ITEMS_REMEMBERED).as_millis())
-    .bind(ROWS_AT_A_TIME)
-    .execute(&mut *connection)
-    .await?;
-    more |= items.rows_affected() >= ROWS_AT_A_TIME.unsigned_abs();
+    more |= items(connection, now).await?;
     sqlx::query("DELETE FROM requests WHERE answer IS NOT NULL AND asked_at < ?")
         .bind(before.as_millis())
         .execute(&mut *connection)

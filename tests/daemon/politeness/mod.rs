@@ -4,6 +4,7 @@
 //! in seconds. No assertion depends on the machine's speed: limits are lower bounds. The daemon counts
 //! them from the end of a request, and the server sees its beginning earlier.
 
+mod bounds;
 mod changes;
 mod deadlines;
 mod hosts;

@@ -31,6 +31,7 @@ async fn rows_of(store: &Store) -> Vec<String> {
 
 fn document(body_hash: u64, learned: i64, review: i64) -> DocumentRecord {
     DocumentRecord {
+        max_items: 10_000,
         body_hash: Some(body_hash),
         learned: LearnedUntil { at: at(learned), review_at: at(review) },
         fitted_at: None,
@@ -167,6 +168,8 @@ async fn a_start_is_answered_with_what_the_request_needs() {
         newest: Some(at(40)),
         learned: Some(LearnedUntil { at: at(100), review_at: at(900) }),
         review_settings: Some(7),
+        cut_at: None,
+        items_forgotten: false,
         stored: StoredColumns { hash, ..StoredColumns::default() },
     };
     let started = Receipt::Started(vec![(b, RequestInputs::default()), (a, inputs)]);

@@ -48,6 +48,16 @@ pub fn unknown(feed: &ParsedFeed, seen: &StoredView) -> Vec<u64> {
     feed.items.iter().map(|item| item.key_hash).filter(|key| !seen.items.contains_key(key)).collect()
 }
 
+/// Those of the [`unknown`] items that are not among these older ones either.
+pub fn unknown_besides<'f>(
+    feed: &'f ParsedFeed,
+    seen: &StoredView,
+    older: &Fingerprints,
+) -> Vec<&'f FeedItem> {
+    let known = |key| seen.items.contains_key(key) || older.contains_key(key);
+    feed.items.iter().filter(|item| !known(&item.key_hash)).collect()
+}
+
 /// Compares a feed, which was read with the same `seen`, with what was seen. `older` holds those of the
 /// [`unknown`] items that were in a document before the last one.
 ///

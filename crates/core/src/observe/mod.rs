@@ -113,6 +113,11 @@ impl FeedItem {
         let key_hash = text::fingerprint([key.as_str()]);
         Self { key, key_hash, fingerprint, published: None, updated: None, details: None }
     }
+
+    /// The hash of its key, and its fingerprint.
+    pub fn identity(&self) -> (u64, u64) {
+        (self.key_hash, self.fingerprint)
+    }
 }
 
 /// The parts of an item that its update shows.

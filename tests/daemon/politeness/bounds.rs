@@ -1,0 +1,60 @@
+//! What is kept of a source, whatever its documents hold.
+
+use super::world::{Site, World, source};
+use tidewatch_fixtures::documents::rss;
+use tidewatch_fixtures::loopback::Reply;
+
+fn with_max_items(items: usize) -> World {
+    let mut world = World::new(7200.0);
+    world.settings.push_str(&format!("[fetch]\nmax_items = {items}\n"));
+    world
+}
+
+#[tokio::test]
+async fn a_source_keeps_some_documents_of_items_and_reports_none_twice() {
+    let world = with_max_items(3);
+    // Two fresh items, and one that left any number of documents ago.
+    let site = Site::start(&world, |visit| {
+        let order = visit.seen.order;
+        let old = (order * 7919) % (2 * order).max(1);
+        Reply::ok(rss([2 * order, 2 * order + 1, old].map(|number| number.to_string())))
+    })
+    .await;
+    let daemon = world.start(&[source("s", &site.url("/feed"))]).await;
+    site.visited(60).await;
+    daemon.stop().await;
+    let twice = "SELECT (SELECT sum(updates_found) FROM probes) - (SELECT count(*) FROM updates)";
+    assert_eq!(world.number(twice).await, 0);
+    assert!(world.number("SELECT count(*) FROM updates").await >= 100);
+    let items = world.number("SELECT count(*) FROM items").await;
+    assert!((9..=15).contains(&items), "{items}");
+    assert!(world.number("SELECT count(*) FROM sources WHERE items_forgotten IS NOT NULL").await == 1);
+    let last = "SELECT count(*) FROM items WHERE left_at IS NULL";
+    assert_eq!(world.number(last).await, 3, "those of the last document are kept");
+}
+
+#[tokio::test]
+async fn a_higher_limit_of_items_is_used_at_the_next_probe_and_invents_no_update() {
+    let mut world = with_max_items(3);
+    let site = Site::start(&world, |visit| match visit.seen.text("if-none-match").is_some() {
+        true => Reply::new(304),
+        false => Reply::ok(rss(["a", "b", "c", "d", "e"])).header("ETag", "\"1\""),
+    })
+    .await;
+    let sources = [source("s", &site.url("/feed"))];
+    let daemon = world.start(&sources).await;
+    let visits = site.visited(3).await;
+    assert!(
+        visits[1..].iter().all(|visit| visit.seen.text("if-none-match").is_some()),
+        "the limit is as before"
+    );
+    assert_eq!(world.number("SELECT count(*) FROM items").await, 3);
+    world.settings = world.settings.replace("max_items = 3", "max_items = 10");
+    world.reload(&daemon, &sources).await;
+    world.until("SELECT count(*) FROM items", |items| items == 5).await;
+    daemon.stop().await;
+    assert_eq!(world.number("SELECT count(*) FROM updates").await, 0);
+    let unconditional =
+        site.visits().iter().filter(|visit| visit.seen.text("if-none-match").is_none()).count();
+    assert_eq!(unconditional, 2);
+}
