@@ -67,7 +67,7 @@ pub fn diff(old: &Config, new: &Config) -> Diff {
 }
 
 /// Every setting: its name, whether it differs, and whether a change needs a restart.
-fn settings(old: &Config, new: &Config) -> [(&'static str, bool, bool); 36] {
+fn settings(old: &Config, new: &Config) -> [(&'static str, bool, bool); 38] {
     macro_rules! setting {
         ($section:ident . $field:ident) => {
             setting!($section.$field, false)
@@ -90,6 +90,8 @@ fn settings(old: &Config, new: &Config) -> [(&'static str, bool, bool); 36] {
         setting!(daemon.store, true),
         setting!(daemon.contact),
         setting!(daemon.retain_probes),
+        setting!(daemon.retain_updates),
+        setting!(daemon.retain_events),
         setting!(fleet.step),
         setting!(fleet.probes_per_step),
         setting!(fleet.allocator),

@@ -14,6 +14,10 @@ pub struct DaemonParams {
     pub contact: Option<String>,
     /// How long the log keeps probes.
     pub retain_probes: Span,
+    /// How long updates, gaps and bursts are kept; `None`: for ever.
+    pub retain_updates: Option<Span>,
+    /// How long events are kept.
+    pub retain_events: Span,
 }
 
 /// `[fetch]`: requests.

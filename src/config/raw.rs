@@ -51,7 +51,13 @@ macro_rules! section {
 
 section! {
     /// `[daemon]`
-    Daemon { store: String = text, contact: String = text, retain_probes: String = text }
+    Daemon {
+        store: String = text,
+        contact: String = text,
+        retain_probes: String = text,
+        retain_updates: String = text,
+        retain_events: String = text,
+    }
 }
 section! {
     /// `[fleet]`

@@ -243,10 +243,17 @@ fn daemon(raw: raw::Daemon, longest: &Longest, faults: &mut Faults) -> DaemonPar
             format!("budgets are counted from the log: keep probes for at least {per}"),
         );
     }
+    let retain_updates = raw
+        .retain_updates
+        .and_then(|text| values::span("retain_updates", &text, LowerBound::Positive, faults));
+    let year = Span::from_days(365);
+    let retain_events = span_or("retain_events", raw.retain_events, LowerBound::Positive, year, faults);
     DaemonParams {
         store: raw.store.map_or_else(|| PathBuf::from("tidewatch.db"), |store| store.value.into()),
         contact: raw.contact.map(|contact| contact.value.trim().to_owned()),
         retain_probes,
+        retain_updates,
+        retain_events,
     }
 }
 

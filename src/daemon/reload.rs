@@ -14,6 +14,7 @@ use crate::config;
 use crate::config::configuration::Config;
 use crate::config::diff::Diff;
 use crate::config::load::LoadError;
+use crate::config::params::DaemonParams;
 use crate::config::source::SourceConfig;
 use crate::config::target::TargetConfig;
 use crate::fetch::client::Fetcher;
@@ -62,8 +63,8 @@ pub struct SettingsSenders {
     pub targets: watch::Sender<Arc<Vec<Arc<TargetConfig>>>>,
     /// The HTTP client of deliveries.
     pub posts: watch::Sender<Fetcher>,
-    /// Retention time of probes.
-    pub retention: watch::Sender<Span>,
+    /// How long rows are kept.
+    pub retention: watch::Sender<DaemonParams>,
 }
 
 /// The error of a reload that changed nothing.
@@ -125,7 +126,7 @@ impl Reloader {
         let same = diff.added.is_empty() && diff.removed.is_empty() && diff.changed.is_empty();
         let kept = new.rules == self.config.rules && (same || new.rules.is_empty());
         let rules = (!kept).then(|| Arc::clone(&new.rules));
-        self.settings.retention.send_replace(new.daemon.retain_probes);
+        self.settings.retention.send_replace(new.daemon.clone());
         self.settings.posts.send_replace(fetcher.clone());
         self.settings.targets.send_replace(Arc::new(new.targets.clone()));
         let summary = diff.to_string();

@@ -252,13 +252,13 @@ async fn start(setup: DaemonSetup, store: &Path) -> Result<Tasks, DaemonError> {
     };
     let (planning, params) = watch::channel(planner::params(&config));
     let planner = Planner { reader: reader.clone(), orders: to_plan, control: control.clone(), params };
-    let (retention, retain) = watch::channel(config.daemon.retain_probes);
+    let (retention, retain) = watch::channel(config.daemon.clone());
     let mut others = vec![
         tokio::spawn(notify::keep(shown, clock.clone())),
         tokio::spawn(note_first_due(first_due, writes.clone())),
         tokio::spawn(pass_requests(reader.clone(), control.clone())),
         tokio::spawn(refitter.clone().run()),
-        tokio::spawn(retention::prune(clock.clone(), retain, writes.clone())),
+        tokio::spawn(retention::prune(clock.clone(), retain, reader.clone(), writes.clone())),
     ];
     let (reloads, to_reload) = mpsc::unbounded_channel();
     if let Some(path) = path {

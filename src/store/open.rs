@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
+use sqlx::sqlite::{SqliteAutoVacuum, SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Row, SqliteConnection};
 
 use super::StoreError;
@@ -19,6 +19,9 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// The write-ahead log is copied into the file when it has this many pages (32 MB). The rows of a source change with
 /// each of its probes, so that most pages of a longer log are written again before they are copied.
 const CHECKPOINT_PAGES: &str = "8000";
+
+/// The write-ahead log is cut to this after a checkpoint. A long reader can make it much longer for a while.
+const LOG_KEPT_BYTES: &str = "67108864";
 
 /// Memory for pages of the connection that writes, in kB: the pages that some batches of probes change. Each probe
 /// changes pages of its own if there are many sources.
@@ -36,6 +39,9 @@ pub async fn for_writing(path: &Path) -> Result<SqliteConnection, StoreError> {
         // found again because the validators are lost with them.
         .synchronous(SqliteSynchronous::Normal)
         .pragma("wal_autocheckpoint", CHECKPOINT_PAGES)
+        .pragma("journal_size_limit", LOG_KEPT_BYTES)
+        // Of new files: deleted pages can be given back.
+        .auto_vacuum(SqliteAutoVacuum::Incremental)
         .foreign_keys(true)
         .busy_timeout(BUSY_TIMEOUT);
     let mut connection =

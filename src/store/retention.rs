@@ -1,23 +1,172 @@
 //! Deletes old rows in small parts, so that no transaction is long.
 //!
-//! Deletes probes, predictions, plans, slot statistics, answered requests and completed deliveries, and items that
-//! left their feed long ago. Updates, gaps and events stay, and so do queued and failed deliveries.
+//! Each table has its age: see docs/store.md. Queued deliveries stay, and so do all sources. Must not know why a row
+//! is that old.
 
-use sqlx::SqliteConnection;
+use sqlx::{AssertSqlSafe, SqliteConnection};
 
 use tidewatch_core::time::{Span, Timestamp};
 
+use super::StoreError;
 use super::json_rows::text_of;
+use super::reader::Reader;
+
+type Result<T = ()> = std::result::Result<T, sqlx::Error>;
+
+/// Times before which rows are deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeleteBefore {
+    /// Probes, and what belongs to the time of a probe.
+    pub probes: Timestamp,
+    /// Updates, gaps and bursts; `None`: they are kept.
+    pub updates: Option<Timestamp>,
+    /// Events; `None`: they are kept.
+    pub events: Option<Timestamp>,
+    /// Now: some rows are kept for a fixed time.
+    pub now: Timestamp,
+}
+
+impl DeleteBefore {
+    /// Deletes probes before this time, and no updates or events.
+    pub fn probes(before: Timestamp, now: Timestamp) -> Self {
+        Self { probes: before, updates: None, events: None, now }
+    }
+}
+
+/// Whether the clock can be trusted with deletions. One that was wrong at boot would delete the log.
+///
+/// While it is less than two days ahead of the last deletions it can. Otherwise the machine was off, or the clock is
+/// wrong: nothing is deleted for a day of running. By then a wrong clock has been set, if anything sets it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DeletionClock {
+    /// The time of the last deletions.
+    pub last: Option<Timestamp>,
+    /// Hours of running since the clock is ahead of that.
+    pub hours_ahead: i64,
+}
+
+/// The clock is never so far ahead of deletions every hour.
+const AHEAD: Span = Span::from_days(2);
+
+/// Hours after which a clock that is ahead is trusted.
+const TRUSTED_AFTER: i64 = 24;
+
+impl DeletionClock {
+    /// Whether rows may be deleted now. Asked once an hour.
+    pub fn trusts(&mut self, now: Timestamp) -> bool {
+        let near = self.last.is_some_and(|last| now <= last + AHEAD);
+        if !near && self.hours_ahead < TRUSTED_AFTER {
+            self.hours_ahead += 1;
+            return false;
+        }
+        *self = Self { last: Some(now), hours_ahead: 0 };
+        true
+    }
+
+    /// Stores it.
+    pub(super) async fn write(self, connection: &mut SqliteConnection) -> Result {
+        sqlx::query(
+            "INSERT OR REPLACE INTO meta (key, value)
+             SELECT * FROM (VALUES ('deletions_at', ?1), ('deletions_hours_ahead', ?2)) WHERE column2 IS NOT NULL",
+        )
+        .bind(self.last.map(Timestamp::as_millis))
+        .bind(self.hours_ahead)
+        .execute(connection)
+        .await?;
+        Ok(())
+    }
+}
+
+impl Reader {
+    /// The clock of deletions, as stored.
+    pub async fn deletion_clock(&self) -> std::result::Result<DeletionClock, StoreError> {
+        let rows: Vec<(String, i64)> =
+            sqlx::query_as("SELECT key, value FROM meta WHERE key LIKE 'deletions%'")
+                .fetch_all(self.pool())
+                .await?;
+        let value = |wanted| rows.iter().find(|(key, _)| key == wanted).map(|(_, value)| *value);
+        Ok(DeletionClock {
+            last: value("deletions_at").map(Timestamp::from_millis),
+            hours_ahead: value("deletions_hours_ahead").unwrap_or(0),
+        })
+    }
+}
 
 /// Rows of each kind that one transaction deletes.
 const ROWS_AT_A_TIME: i64 = 500;
 
-/// Items are kept this long after they left their feed, and recognized if they return. Bounds the number of
-/// items.
+/// Items are kept this long after they left their feed, and recognized if they return.
 const ITEMS_REMEMBERED: Span = Span::from_days(180);
 
+/// A robots.txt is fetched again every day while a page of its site is watched.
+const ROBOTS_REMEMBERED: Span = Span::from_days(30);
+
+/// Statements that take a time and a number of rows. Rows without an index by time are in the order of time: only the
+/// first are looked at.
+const PROBES: [&str; 7] = [
+    "DELETE FROM probes WHERE id IN (SELECT id FROM probes WHERE started_at < ? ORDER BY started_at LIMIT ?)",
+    "DELETE FROM plans WHERE id IN (SELECT id FROM plans WHERE made_at < ? ORDER BY made_at LIMIT ?)",
+    "DELETE FROM loads WHERE since IN (SELECT since FROM loads WHERE since < ? ORDER BY since LIMIT ?)",
+    "DELETE FROM fleet_prices WHERE at IN (SELECT at FROM fleet_prices WHERE at < ? ORDER BY at LIMIT ?)",
+    "DELETE FROM deliveries WHERE id IN (
+         SELECT id FROM deliveries WHERE state = 'delivered' AND delivered_at < ? ORDER BY delivered_at LIMIT ?)",
+    "DELETE FROM deliveries WHERE id IN (
+         SELECT id FROM deliveries WHERE state = 'dead' AND created_at < ? ORDER BY created_at LIMIT ?)",
+    "DELETE FROM predictions WHERE (day, source_id) IN (
+         SELECT day, source_id FROM predictions WHERE day < ? ORDER BY day LIMIT ?)",
+];
+const UPDATES: [&str; 3] = [
+    "DELETE FROM updates WHERE id IN (
+         SELECT id FROM updates WHERE detected_at < ? ORDER BY detected_at LIMIT ?)",
+    "DELETE FROM gaps WHERE id IN (SELECT id FROM (SELECT id, at FROM gaps ORDER BY id LIMIT ?2) WHERE at < ?1)",
+    "DELETE FROM bursts WHERE id IN (
+         SELECT id FROM (SELECT id, ended_at FROM bursts ORDER BY id LIMIT ?2) WHERE ended_at < ?1)",
+];
+const EVENTS: [&str; 1] =
+    ["DELETE FROM events WHERE id IN (SELECT id FROM events WHERE at < ? ORDER BY at LIMIT ?)"];
+const ROBOTS: [&str; 1] = ["DELETE FROM robots WHERE origin IN (
+         SELECT origin FROM robots WHERE fetched_at < ? ORDER BY fetched_at LIMIT ?)"];
+
+/// Deletes some old rows. Returns whether more may remain.
+pub(super) async fn delete_batch(connection: &mut SqliteConnection, before: DeleteBefore) -> Result<bool> {
+    let mut more = delete(connection, &PROBES, Some(before.probes)).await?;
+    more |= delete(connection, &UPDATES, before.updates).await?;
+    more |= delete(connection, &EVENTS, before.events).await?;
+    more |= delete(connection, &ROBOTS, Some(before.now - ROBOTS_REMEMBERED)).await?;
+    more |= items(connection, before.now).await?;
+    more |= removed_source(connection, before.probes).await?;
+    sqlx::query("DELETE FROM requests WHERE answer IS NOT NULL AND asked_at < ?")
+        .bind(before.probes.as_millis())
+        .execute(&mut *connection)
+        .await?;
+    if !more {
+        // Of a store with room for deleted pages in the file; a no-op for others.
+        sqlx::query("PRAGMA incremental_vacuum(1000)").execute(connection).await?;
+    }
+    Ok(more)
+}
+
+/// Runs each statement. Returns whether one deleted as many rows as it may.
+async fn delete(
+    connection: &mut SqliteConnection,
+    statements: &[&'static str],
+    before: Option<Timestamp>,
+) -> Result<bool> {
+    let Some(before) = before else { return Ok(false) };
+    let mut more = false;
+    for &statement in statements {
+        let deleted = sqlx::query(statement)
+            .bind(before.as_millis())
+            .bind(ROWS_AT_A_TIME)
+            .execute(&mut *connection)
+            .await?;
+        more |= deleted.rows_affected() >= ROWS_AT_A_TIME.unsigned_abs();
+    }
+    Ok(more)
+}
+
 /// Deletes some items that left long before `now`, and notes for their sources that items were forgotten.
-async fn items(connection: &mut SqliteConnection, now: Timestamp) -> Result<bool, sqlx::Error> {
+async fn items(connection: &mut SqliteConnection, now: Timestamp) -> Result<bool> {
     let sources: Vec<i64> = sqlx::query_scalar(
         "DELETE FROM items WHERE (source_id, key_hash) IN (
              SELECT source_id, key_hash FROM items WHERE left_at < ? ORDER BY left_at LIMIT ?)
@@ -40,68 +189,71 @@ async fn items(connection: &mut SqliteConnection, now: Timestamp) -> Result<bool
     Ok(sources.len() as i64 >= ROWS_AT_A_TIME)
 }
 
-/// Deletes some rows older than `before`, and items that left long before `now`. Returns whether more may remain.
-pub(super) async fn delete_batch(
-    connection: &mut SqliteConnection,
-    before: Timestamp,
-    now: Timestamp,
-) -> Result<bool, sqlx::Error> {
-    let mut more = false;
-    let probes = sqlx::query(
-        "DELETE FROM probes WHERE id IN (SELECT id FROM probes WHERE started_at < ? ORDER BY started_at LIMIT ?)",
+/// Tables with what was learned of a source, besides its items.
+const LEARNED: [&str; 5] = ["histories", "fits", "rates", "pages", "plans"];
+
+/// Deletes some items of a source that was removed from the configuration and not probed since `before`, at last
+/// everything that was learned of it. If it comes back, its next probe is a first contact.
+async fn removed_source(connection: &mut SqliteConnection, before: Timestamp) -> Result<bool> {
+    let source: Option<i64> = sqlx::query_scalar(
+        "SELECT id FROM sources WHERE state = 'removed' AND known_items IS NOT 0 AND last_probe_at < ?
+         ORDER BY last_probe_at LIMIT 1",
     )
     .bind(before.as_millis())
+    .fetch_optional(&mut *connection)
+    .await?;
+    let Some(source) = source else { return Ok(false) };
+    let items = sqlx::query(
+        "DELETE FROM items WHERE source_id = ?1 AND key_hash IN (
+             SELECT key_hash FROM items WHERE source_id = ?1 LIMIT ?2)",
+    )
+    .bind(source)
     .bind(ROWS_AT_A_TIME)
     .execute(&mut *connection)
     .await?;
-    more |= probes.rows_affected() >= ROWS_AT_A_TIME.unsigned_abs();
-    let plans = sqlx::query(
-        "DELETE FROM plans WHERE id IN (SELECT id FROM plans WHERE made_at < ? ORDER BY made_at LIMIT ?)",
+    if items.rows_affected() >= ROWS_AT_A_TIME.unsigned_abs() {
+        return Ok(true);
+    }
+    for table in LEARNED {
+        sqlx::query(AssertSqlSafe(format!("DELETE FROM {table} WHERE source_id = ?")))
+            .bind(source)
+            .execute(&mut *connection)
+            .await?;
+    }
+    sqlx::query(
+        "UPDATE sources SET known_items = 0, items_forgotten = ?2, moved = 1, etag = NULL, last_modified = NULL,
+             validators_url = NULL, body_hash = NULL, learned_until = NULL, review_at = NULL, state_hash = NULL
+         WHERE id = ?1",
     )
+    .bind(source)
     .bind(before.as_millis())
-    .bind(ROWS_AT_A_TIME)
-    .execute(&mut *connection)
+    .execute(connection)
     .await?;
-    more |= plans.rows_affected() >= ROWS_AT_A_TIME.unsigned_abs();
-    let loads = sqlx::query(
-        "DELETE FROM loads WHERE since IN (SELECT since FROM loads WHERE since < ? ORDER BY since LIMIT ?)",
-    )
-    .bind(before.as_millis())
-    .bind(ROWS_AT_A_TIME)
-    .execute(&mut *connection)
-    .await?;
-    more |= loads.rows_affected() >= ROWS_AT_A_TIME.unsigned_abs();
-    let prices = sqlx::query(
-        "DELETE FROM fleet_prices WHERE at IN (SELECT at FROM fleet_prices WHERE at < ? ORDER BY at LIMIT ?)",
-    )
-    .bind(before.as_millis())
-    .bind(ROWS_AT_A_TIME)
-    .execute(&mut *connection)
-    .await?;
-    more |= prices.rows_affected() >= ROWS_AT_A_TIME.unsigned_abs();
-    let deliveries = sqlx::query(
-        "DELETE FROM deliveries WHERE id IN (
-             SELECT id FROM deliveries WHERE state = 'delivered' AND delivered_at < ?
-             ORDER BY delivered_at LIMIT ?)",
-    )
-    .bind(before.as_millis())
-    .bind(ROWS_AT_A_TIME)
-    .execute(&mut *connection)
-    .await?;
-    more |= deliveries.rows_affected() >= ROWS_AT_A_TIME.unsigned_abs();
-    let predictions = sqlx::query(
-        "DELETE FROM predictions WHERE (day, source_id) IN (
-             SELECT day, source_id FROM predictions WHERE day < ? ORDER BY day LIMIT ?)",
-    )
-    .bind(before.as_millis())
-    .bind(ROWS_AT_A_TIME)
-    .execute(&mut *connection)
-    .await?;
-    more |= predictions.rows_affected() >= ROWS_AT_A_TIME.unsigned_abs();
-    more |= items(connection, now).await?;
-    sqlx::query("DELETE FROM requests WHERE answer IS NOT NULL AND asked_at < ?")
-        .bind(before.as_millis())
-        .execute(&mut *connection)
-        .await?;
-    Ok(more)
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_is_ahead_deletes_nothing_for_a_day_of_running() {
+        let start = Timestamp::from_secs(1_800_000_000);
+        let hour = Span::from_hours(1);
+        let mut clock = DeletionClock { last: Some(start), hours_ahead: 0 };
+        assert!(clock.trusts(start + hour));
+        assert!(clock.trusts(start + Span::from_days(2)), "off for a day");
+        let wrong = start + Span::from_days(10_000);
+        assert!((0..23).all(|hours| !clock.trusts(wrong + hour.scaled(f64::from(hours)))));
+        // It is set right before the day is over.
+        assert!(clock.trusts(start + Span::from_days(3)));
+        assert_eq!(clock.hours_ahead, 0);
+        // Set back: nothing is old.
+        assert!(clock.trusts(start - Span::from_days(3_000)));
+        // Off for a month, and then on for some hours a day.
+        let later = start + Span::from_days(30);
+        let trusted = (0..25).position(|hours| clock.trusts(later + hour.scaled(f64::from(3 * hours))));
+        assert_eq!(trusted, Some(24));
+        assert!(!DeletionClock::default().trusts(start), "an unknown store");
+    }
 }

@@ -23,7 +23,7 @@ use super::attempts::RequestInputs;
 use super::batch::WriteBatch;
 use super::error::may_pass;
 use super::record::{DeliveryRecord, EventRecord, ProbeRecord, RateRecord, RelearnedRecord, RobotsRecord};
-use super::retention;
+use super::retention::{self, DeleteBefore, DeletionClock};
 use super::rhythm;
 use super::sync::{Listed, Synced};
 use super::{StoreError, attempts, fleet_prices, outbox, rules, sync, write};
@@ -85,12 +85,9 @@ pub enum Write {
     /// The price that sources share.
     Price(FleetPrice),
     /// Deletes old rows, a part at a time.
-    Prune {
-        /// Rows before this time are deleted.
-        before: Timestamp,
-        /// Now; items are kept for a fixed time.
-        now: Timestamp,
-    },
+    Prune(DeleteBefore),
+    /// Whether the clock can be trusted with deletions.
+    DeletionClock(DeletionClock),
     /// Signalled when everything before it is committed.
     Flush(oneshot::Sender<()>),
 }
@@ -129,8 +126,8 @@ pub enum Receipt {
 struct TransactionEffects {
     /// Of each [`Write::Sync`], in order.
     synced: VecDeque<Synced>,
-    /// Rows before the first time remain to be deleted.
-    more_to_prune: Option<(Timestamp, Timestamp)>,
+    /// Rows that remain to be deleted.
+    more_to_prune: Option<DeleteBefore>,
     /// Of the sources whose probes were started.
     request_inputs: HashMap<SourceId, RequestInputs>,
 }
@@ -249,8 +246,10 @@ impl Writer {
             arrivals.count(batch.len());
             self.commit(&mut batch).await?;
         }
-        // Closing merges the write-ahead log into the file, if no other process reads it.
         let _ = sqlx::query("PRAGMA optimize").execute(&mut self.connection).await;
+        // Merges the write-ahead log into the file, so that a copy of the file alone is whole. A reader may prevent it;
+        // nothing is lost then.
+        let _ = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&mut self.connection).await;
         self.connection.close().await?;
         Ok(())
     }
@@ -295,9 +294,9 @@ impl Writer {
         if self.health.send_replace(Health::Well) != Health::Well {
             tracing::info!("the store can be written again");
         }
-        if let Some((before, now)) = written.more_to_prune {
+        if let Some(before) = written.more_to_prune {
             // Queued after newer writes. Fails when stopping, because the inbox is closed then.
-            let _ = self.outbox.send(Write::Prune { before, now });
+            let _ = self.outbox.send(Write::Prune(before));
         }
         for write in batch.drain(..) {
             // A closed receiver needs no receipt.
@@ -394,9 +393,10 @@ async fn write_one(
         Write::Rules(known) => rules::forget_others(connection, known).await?,
         Write::Load(load) => write::load(connection, load).await?,
         Write::Price(price) => fleet_prices::write(connection, price).await?,
-        Write::Prune { before, now } => {
-            let more = retention::delete_batch(connection, *before, *now).await?;
-            written.more_to_prune = more.then_some((*before, *now));
+        Write::DeletionClock(clock) => clock.write(connection).await?,
+        Write::Prune(before) => {
+            let more = retention::delete_batch(connection, *before).await?;
+            written.more_to_prune = more.then_some(*before);
         }
         Write::Started(_)
         | Write::Cancelled(_)

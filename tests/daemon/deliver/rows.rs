@@ -4,6 +4,7 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, SqliteConnection};
 use tidewatch::store::outbox::{Retried, Which, retry};
 use tidewatch::store::record::{DeliveryRecord, EventRecord, Settled};
+use tidewatch::store::retention::DeleteBefore;
 use tidewatch::store::writer::Write;
 use tidewatch_core::time::Span;
 
@@ -100,7 +101,7 @@ async fn only_rows_delivered_long_ago_are_pruned() {
     fixture.write(settle(ids[1], 1000, Settled::Delivered)).await;
     fixture.write(settle(ids[2], 10, Settled::Dead { error: "no".into() })).await;
     fixture.write(settle(ids[3], 10, failed(20))).await;
-    fixture.write(Write::Prune { before: at(500), now: at(500) }).await;
+    fixture.write(Write::Prune(DeleteBefore::probes(at(500), at(500)))).await;
     let left: Vec<i64> = fixture.rows().await.iter().map(|row| row.id).collect();
     assert_eq!(left, ids[1..]);
     // Many rows are pruned in batches.
@@ -109,7 +110,7 @@ async fn only_rows_delivered_long_ago_are_pruned() {
     for row in fixture.rows().await.iter().filter(|row| row.target == "exec:b") {
         fixture.write(settle(row.id, 10, Settled::Delivered)).await;
     }
-    fixture.write(Write::Prune { before: at(500), now: at(500) }).await;
+    fixture.write(Write::Prune(DeleteBefore::probes(at(500), at(500)))).await;
     crate::waiting::until_found("all are pruned", async || fixture.rows().await.len() == 3).await;
 }
 

@@ -1,6 +1,8 @@
 //! What is kept of a source, whatever its documents hold.
 
-use super::world::{Site, World, source};
+use super::world::{Site, World, monday, source};
+use tidewatch::clock::Clock;
+use tidewatch_core::time::Span;
 use tidewatch_fixtures::documents::rss;
 use tidewatch_fixtures::loopback::Reply;
 
@@ -57,4 +59,24 @@ async fn a_higher_limit_of_items_is_used_at_the_next_probe_and_invents_no_update
     let unconditional =
         site.visits().iter().filter(|visit| visit.seen.text("if-none-match").is_none()).count();
     assert_eq!(unconditional, 2);
+}
+
+#[tokio::test]
+async fn a_clock_that_is_wrong_at_a_start_deletes_nothing() {
+    let mut world = World::new(7200.0);
+    let site = Site::start(&world, |_| Reply::ok(rss(["a"]))).await;
+    let sources = [source("s", &site.url("/feed"))];
+    let daemon = world.start(&sources).await;
+    site.visited(3).await;
+    daemon.stop().await;
+    let deleted =
+        "INSERT OR REPLACE INTO meta (key, value) SELECT 'deletions_at', max(started_at) FROM probes";
+    world.execute(deleted).await;
+    let before = "SELECT count(*) FROM probes WHERE started_at < 1900000000000";
+    let logged = world.number(before).await;
+    world.clock = Clock::paced(monday() + Span::from_days(4_000), 7200.0);
+    let daemon = world.start(&sources).await;
+    world.until("SELECT value FROM meta WHERE key = 'deletions_hours_ahead'", |hours| hours >= 3).await;
+    assert_eq!(world.number(before).await, logged);
+    daemon.stop().await;
 }

@@ -122,6 +122,11 @@ impl World {
         found.unwrap_or(-1)
     }
 
+    /// Changes the store, as another program.
+    pub async fn execute(&self, statement: &'static str) {
+        sqlx::query(statement).execute(&mut self.connection().await).await.unwrap();
+    }
+
     /// Waits until the number that a query finds is as wanted.
     pub async fn until(&self, query: &'static str, wanted: impl Fn(i64) -> bool) {
         let seen = async {

@@ -1,6 +1,7 @@
 //! How well probes were spent: counted by hand, by the reader and by the views.
 
 use tidewatch::store::measures::Measures;
+use tidewatch::store::retention::DeleteBefore;
 use tidewatch_core::engine::slot_stats::SlotStats;
 
 use super::*;
@@ -147,7 +148,7 @@ async fn views_give_the_readers_figures_by_day_and_over_all() {
 #[tokio::test]
 async fn updates_keep_their_day_when_its_probes_are_pruned() {
     let store = logged().await;
-    store.write(Write::Prune { before: at(MIDNIGHT), now: at(MIDNIGHT) });
+    store.write(Write::Prune(DeleteBefore::probes(at(MIDNIGHT), at(MIDNIGHT))));
     store.flush().await;
     let mut connection = store.connection().await;
     let days: Vec<DayRow> = sqlx::query_as("SELECT * FROM readable_daily_measures ORDER BY source, day")
@@ -223,7 +224,7 @@ async fn slot_statistics_are_summed_and_pruned() {
         overdue: 3,
     };
     assert_eq!(store.reader().await.loads(at(1)).await.unwrap(), Some(expected));
-    store.write(Write::Prune { before: at(100), now: at(100) });
+    store.write(Write::Prune(DeleteBefore::probes(at(100), at(100))));
     store.flush().await;
     assert_eq!(store.reader().await.loads(at(0)).await.unwrap().map(|loads| loads.since), Some(at(120)));
 }

@@ -18,6 +18,7 @@ use tidewatch::store::record::{
     BeliefsRecord, EventRecord, HostRecord, ProbeOutcome, ProbeRecord, RateRecord, RobotsRecord,
     StoredColumns, ValidatorsChange,
 };
+use tidewatch::store::retention::DeleteBefore;
 use tidewatch::store::sync::Listed;
 use tidewatch::store::writer::{Health, Receipt, Write, Writer, WriterHandle};
 use tidewatch::store::{StoreError, open};
@@ -42,6 +43,7 @@ mod measures;
 mod plans;
 mod predictions;
 mod replay_logs;
+mod retention;
 
 fn at(secs: i64) -> Timestamp {
     Timestamp::from_secs(1_700_000_000 + secs)
@@ -365,7 +367,7 @@ async fn only_items_that_left_their_feed_long_ago_are_forgotten() {
     store.write(probe_of(&["old", "stays"], &[], 0));
     store.write(probe_of(&["recent"], &["old"], 100));
     store.write(probe_of(&["new"], &["recent"], 200));
-    store.write(Write::Prune { before: at(0), now: at(86_400 * 290) });
+    store.write(Write::Prune(DeleteBefore::probes(at(0), at(86_400 * 290))));
     store.flush().await;
     let keys = ["old", "stays", "recent", "new"].map(key_hash);
     let known = store.reader().await.known_items(&[(id, keys.to_vec())]).await.unwrap();
@@ -491,7 +493,7 @@ async fn old_probes_are_pruned_in_batches_and_updates_stay() {
     }
     let seen = Observation { updates: vec![new_item("k", 1)], ..Observation::default() };
     store.write(Write::Ended(Box::new(ProbeRecord { observation: Some(seen), ..probe_record(id, 50) })));
-    store.write(Write::Prune { before: at(1_200), now: at(1_200) });
+    store.write(Write::Prune(DeleteBefore::probes(at(1_200), at(1_200))));
     // Each batch queues the next one; a flush is handled between them.
     let mut left = 1_301;
     for _ in 0..10 {

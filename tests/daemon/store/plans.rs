@@ -1,6 +1,7 @@
 //! Plans, and the rates that they are made from.
 
 use tidewatch::store::migrations::MIGRATIONS;
+use tidewatch::store::retention::DeleteBefore;
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::planning::plan_input::PlannedTimes;
 
@@ -51,7 +52,7 @@ async fn plans_are_kept_and_the_times_of_the_last_two() {
     let wanted = |name: &str, secs| (name.to_owned(), at(secs).as_millis(), "plan".to_owned());
     assert_eq!(due, [wanted("a", -40), wanted("b", 15)]);
     // Old plans are pruned with the probes of their time.
-    store.write(Write::Prune { before: at(250), now: at(250) });
+    store.write(Write::Prune(DeleteBefore::probes(at(250), at(250))));
     store.flush().await;
     assert_eq!(store.count("SELECT count(*) FROM plans").await, 2);
     assert_eq!(store.count("SELECT count(*) FROM plan_probes").await, 2);

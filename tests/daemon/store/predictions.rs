@@ -2,6 +2,7 @@
 
 use tidewatch::store::predictions::PredictionSums;
 use tidewatch::store::record::ComparedProbe;
+use tidewatch::store::retention::DeleteBefore;
 use tidewatch_core::engine::rule_counts::RuleOutcomes;
 use tidewatch_core::model::burst::{BurstChange, BurstEvidence};
 use tidewatch_core::model::probe_forecast::ProbeForecast;
@@ -97,7 +98,7 @@ async fn forecasts_are_stored_with_the_start_and_summed_by_day_and_source() {
     let readable = "SELECT count(*) FROM readable_predictions WHERE source = 'a' AND day = '2023-11-14'";
     assert_eq!(store.count(readable).await, 1);
 
-    store.write(Write::Prune { before: at(MIDNIGHT), now: at(MIDNIGHT) });
+    store.write(Write::Prune(DeleteBefore::probes(at(MIDNIGHT), at(MIDNIGHT))));
     store.flush().await;
     assert_eq!(reader.predictions(at(0), None).await.unwrap().days.len(), 1);
 }

@@ -1,0 +1,117 @@
+//! What is deleted, and what a stopped daemon leaves behind.
+
+use tidewatch::store::retention::DeleteBefore;
+
+use super::*;
+
+/// Prunes until nothing is left to be deleted.
+async fn prune(store: &Store, before: DeleteBefore) {
+    store.write(Write::Prune(before));
+    // Each part queues the next one; a flush is handled between them.
+    for _ in 0..10 {
+        store.flush().await;
+    }
+}
+
+fn observed(id: SourceId, items: usize, secs: i64) -> Write {
+    let keys: Vec<String> = (0..items).map(|number| number.to_string()).collect();
+    let seen = Observation {
+        present: keys.iter().map(|key| present(key, 1)).collect(),
+        updates: vec![new_item("0", secs)],
+        gap: true,
+        ..Observation::default()
+    };
+    let beliefs = Some(believed(&[1]));
+    Write::Ended(Box::new(ProbeRecord { observation: Some(seen), beliefs, ..probe_record(id, secs) }))
+}
+
+#[tokio::test]
+async fn each_kind_of_row_has_its_age() {
+    let store = Store::new().await;
+    let id = store.id("a");
+    for secs in [100, 900] {
+        store.write(observed(id, 1, secs));
+        store.write(Write::Event(EventRecord { at: at(secs), kind: "x", source: None, detail: None }));
+    }
+    store.flush().await;
+    let mut connection = store.connection().await;
+    sqlx::query("UPDATE updates SET kind = 'changed'").execute(&mut connection).await.unwrap();
+    let robots =
+        "INSERT INTO robots VALUES ('http://old', 0, 200, x''), ('http://new', 1700000000000, 200, x'')";
+    sqlx::query(robots).execute(&mut connection).await.unwrap();
+    let counts = async || {
+        let of = |table: &str| format!("(SELECT count(*) FROM {table})");
+        let tables = ["probes", "updates", "gaps", "events", "robots"].map(of).join(", ");
+        let query = sqlx::AssertSqlSafe(format!("SELECT json_array({tables})"));
+        let counts: String =
+            sqlx::query_scalar(query).fetch_one(&mut store.connection().await).await.unwrap();
+        counts
+    };
+    let none = DeleteBefore::probes(at(0), at(0));
+    prune(&store, none).await;
+    assert_eq!(counts().await, "[2,1,2,2,1]", "a robots.txt that was not asked for lately");
+    prune(&store, DeleteBefore { probes: at(500), ..none }).await;
+    assert_eq!(counts().await, "[1,1,2,2,1]");
+    prune(&store, DeleteBefore { events: Some(at(500)), ..none }).await;
+    assert_eq!(counts().await, "[1,1,2,1,1]");
+    prune(&store, DeleteBefore { updates: Some(at(500)), ..none }).await;
+    assert_eq!(counts().await, "[1,0,1,1,1]");
+}
+
+#[tokio::test]
+async fn what_was_learned_of_a_source_that_was_removed_long_ago_is_deleted() {
+    let store = Store::new().await;
+    let (a, b) = (store.id("a"), store.id("b"));
+    for id in [a, b] {
+        store.write(observed(id, 1_200, 100));
+    }
+    let (reply, synced) = oneshot::channel();
+    store.write(Write::Sync { listed: Vec::new(), gone: vec!["a".to_owned()], at: at(200), reply });
+    patience(LONGEST, synced).await.unwrap().unwrap();
+    let kept = "SELECT (SELECT count(*) FROM items) + (SELECT count(*) FROM histories)";
+    prune(&store, DeleteBefore::probes(at(50), at(300))).await;
+    assert_eq!(store.count(kept).await, 2 * 1_201, "not yet");
+    prune(&store, DeleteBefore::probes(at(250), at(300))).await;
+    assert_eq!(store.count(kept).await, 1_201, "the other source keeps its own");
+    let removed = "SELECT count(*) FROM sources WHERE name = 'a' AND moved AND known_items = 0";
+    assert_eq!(store.count(removed).await, 1, "its next probe is a first contact");
+    let inputs = store.reader().await.probe_inputs(a).await.unwrap();
+    assert!(inputs.seen.moved && inputs.seen.items.is_empty() && inputs.history.is_none());
+    assert_eq!(store.count("SELECT count(*) FROM updates").await, 2);
+}
+
+#[tokio::test]
+async fn a_copy_of_the_file_alone_is_whole_after_a_stop() {
+    let store = Store::new().await;
+    let id = store.id("a");
+    // Another connection of the same process, as a daemon has them.
+    let reader = store.reader().await;
+    assert_eq!(reader.sources().await.unwrap().len(), 2);
+    for secs in 0..50 {
+        store.write(Write::Ended(Box::new(probe_record(id, 100 + secs))));
+    }
+    let (folder, path) = store.close().await;
+    let copy = folder.path().join("copy.db");
+    std::fs::copy(&path, &copy).unwrap();
+    let mut copied = other_program(&copy).await;
+    let probes: i64 =
+        sqlx::query_scalar("SELECT count(*) FROM probes").fetch_one(&mut copied).await.unwrap();
+    assert_eq!(probes, 50);
+}
+
+#[tokio::test]
+async fn a_new_file_gives_room_back() {
+    let store = Store::new().await;
+    let id = store.id("a");
+    let error = Some("x".repeat(4_000));
+    for secs in 0..1_000 {
+        let record = ProbeRecord { error: error.clone(), ..probe_record(id, 100 + secs) };
+        store.write(Write::Ended(Box::new(record)));
+    }
+    store.flush().await;
+    let pages = "SELECT page_count FROM pragma_page_count";
+    let full = store.count(pages).await;
+    prune(&store, DeleteBefore::probes(at(2_000), at(2_000))).await;
+    let pruned = store.count(pages).await;
+    assert!(pruned < full / 2, "{pruned} pages of {full}");
+}
