@@ -12,8 +12,8 @@ use super::configured::load;
 use super::error::CliError;
 use super::files::read_input;
 use super::{
-    calibrate, check, deliveries, demo, explain, export, garden, import, matches, measures, plan, probe,
-    replay, rhythm, run, simulate, status,
+    backup, calibrate, check, deliveries, demo, explain, export, garden, import, matches, measures, plan,
+    probe, replay, rhythm, run, simulate, status,
 };
 
 /// Text below the help and in the manual page.
@@ -100,6 +100,8 @@ enum Command {
     },
     /// Write the configured sources to stdout as OPML.
     Export,
+    /// Copy the store to a new file, consistent also beside a running daemon.
+    Backup(backup::Args),
     /// Print the manual page, for `man -l -` or for installation.
     Man,
     /// Print completions for a shell.
@@ -155,6 +157,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Result<(), CliErro
             })
         }
         Command::Export => Ok(export::run(&load(path)?, &mut out)?),
+        Command::Backup(arguments) => backup::run(&load(path)?, &arguments, &mut out),
         Command::Man => Ok(clap_mangen::Man::new(Cli::command()).render(&mut out)?),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "tidewatch", &mut out);

@@ -2,6 +2,7 @@
 //!
 //! Knows options and output. Must not make decisions about sources.
 
+pub mod backup;
 pub mod calibrate;
 pub mod check;
 pub mod command_line;

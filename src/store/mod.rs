@@ -5,6 +5,7 @@
 //! stores the decisions of other modules.
 
 pub mod attempts;
+pub mod backup;
 mod batch;
 pub mod deliveries;
 mod ended;

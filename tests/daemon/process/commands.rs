@@ -63,6 +63,14 @@ async fn commands_work_beside_a_running_daemon_and_without_one() {
     assert!(out.lines().next().unwrap().contains("next probe"), "{out}");
     assert!(out.lines().any(|line| line.starts_with("brisk")), "{out}");
 
+    let copy = home.config().with_file_name("copy.db");
+    let (code, out, err) = text(&home.run(&["backup", copy.to_str().unwrap()]).await);
+    assert_eq!((code, err.as_str()), (Some(0), ""), "{out}");
+    assert!(out.contains("copy.db: ") && out.contains(" with 2 sources, "), "{out}");
+    let (code, _, err) = text(&home.run(&["backup", copy.to_str().unwrap()]).await);
+    assert_eq!(code, Some(1));
+    assert!(err.contains("copy.db exists; name a file that does not"), "{err}");
+
     let (code, out, _) = text(&home.run(&["status", "--json"]).await);
     assert_eq!(code, Some(0));
     let status: serde_json::Value = serde_json::from_str(&out).unwrap();

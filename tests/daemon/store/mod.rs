@@ -35,6 +35,7 @@ use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 use tokio::sync::oneshot;
 
+mod backups;
 mod batches;
 mod bursts;
 mod habits;
