@@ -102,7 +102,7 @@ const ITEMS_REMEMBERED: Span = Span::from_days(180);
 const ROBOTS_REMEMBERED: Span = Span::from_days(30);
 
 /// Statements that take a time and a number of rows. Rows without an index by time are in the order of time: only the
-/// first are looked at.
+/// first are examined.
 const PROBES: [&str; 7] = [
     "DELETE FROM probes WHERE id IN (SELECT id FROM probes WHERE started_at < ? ORDER BY started_at LIMIT ?)",
     "DELETE FROM plans WHERE id IN (SELECT id FROM plans WHERE made_at < ? ORDER BY made_at LIMIT ?)",

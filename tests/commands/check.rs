@@ -114,7 +114,6 @@ fn the_long_file_names_every_key() {
         "store",
         "contact",
         "retain_probes",
-        "retain_updates",
         "retain_events",
         "step",
         "probes_per_step",

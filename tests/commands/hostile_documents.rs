@@ -13,7 +13,7 @@ use tidewatch_core::observe::page::PageRules;
 use tidewatch_core::observe::{FetchedDocument, ParsedFeed, StoredView, Unreadable, feed, page};
 use tidewatch_core::time::Timestamp;
 use tidewatch_fixtures::documents::rss;
-use tidewatch_fixtures::hostile::{HOSTILE_DOCUMENTS, HostileDocument, Reader};
+use tidewatch_fixtures::hostile::{HOSTILE_DOCUMENTS, HostileDocument, ReadAs};
 
 /// The smaller size. Four times that is read as well.
 const BYTES: usize = 400_000;
@@ -32,10 +32,10 @@ fn read_feed(text: &str, limits: ReadingLimits<'_>) -> Result<ParsedFeed, Unread
 }
 
 fn read(document: &HostileDocument, text: &str) {
-    match document.reader {
-        Reader::Feed => drop(read_feed(text, ReadingLimits::USUAL)),
-        Reader::Page => drop(page::read(&fetched(text, ReadingLimits::USUAL), &PageRules::default())),
-        Reader::Robots => {
+    match document.read_as {
+        ReadAs::Feed => drop(read_feed(text, ReadingLimits::USUAL)),
+        ReadAs::Page => drop(page::read(&fetched(text, ReadingLimits::USUAL), &PageRules::default())),
+        ReadAs::Robots => {
             let robots = Robots::parse(200, text.as_bytes());
             robots.allows(&url::Url::parse("http://h.example/a/b").unwrap());
         }
@@ -57,7 +57,7 @@ fn time_of(document: &HostileDocument, bytes: usize) -> Duration {
 fn the_time_of_every_reader_grows_no_faster_than_the_document() {
     let ordinary = HostileDocument {
         name: "an ordinary feed",
-        reader: Reader::Feed,
+        read_as: ReadAs::Feed,
         write: |bytes| rss((0..bytes / 75).map(|number| number.to_string())),
     };
     let ordinary = time_of(&ordinary, 4 * BYTES);
@@ -76,7 +76,7 @@ fn the_time_of_every_reader_grows_no_faster_than_the_document() {
 
 #[test]
 fn a_document_is_read_up_to_its_limits() {
-    for document in HOSTILE_DOCUMENTS.iter().filter(|document| document.reader == Reader::Feed) {
+    for document in HOSTILE_DOCUMENTS.iter().filter(|document| document.read_as == ReadAs::Feed) {
         let text = (document.write)(2_000_000);
         let Ok(feed) = read_feed(&text, ReadingLimits::USUAL) else { continue };
         assert!(feed.items.len() <= ReadingLimits::USUAL.items, "{}", document.name);
@@ -94,15 +94,15 @@ fn a_document_is_read_up_to_its_limits() {
 #[test]
 fn a_reading_ends_when_its_time_is_over() {
     for (kind, begin, piece) in [
-        (Reader::Feed, "<rss><channel>", "<a/>"),
-        (Reader::Feed, "<rss><channel>", "</a>"),
-        (Reader::Feed, r#"{"version":"","items":[{"tags":[1"#, ",1"),
-        (Reader::Page, "<body>", "<p>x"),
+        (ReadAs::Feed, "<rss><channel>", "<a/>"),
+        (ReadAs::Feed, "<rss><channel>", "</a>"),
+        (ReadAs::Feed, r#"{"version":"","items":[{"tags":[1"#, ",1"),
+        (ReadAs::Page, "<body>", "<p>x"),
     ] {
         let text = format!("{begin}{}", piece.repeat(5_000));
         let limits = ReadingLimits { out_of_time: &|| true, ..ReadingLimits::USUAL };
         let error = match kind {
-            Reader::Page => page::read(&fetched(&text, limits), &PageRules::default()).unwrap_err(),
+            ReadAs::Page => page::read(&fetched(&text, limits), &PageRules::default()).unwrap_err(),
             _ => read_feed(&text, limits).unwrap_err(),
         };
         assert!(error.to_string().contains("takes too long to read"), "{piece}: {error}");
