@@ -18,8 +18,8 @@ use super::{
 
 /// Text below the help and in the manual page.
 const AFTER: &str = "\
-Exit codes: 0 fine; 1 the command found faults; 2 wrong usage; 69 the store or the network is \
-unavailable; 78 bad configuration.
+Exit codes: 0 fine; 1 the command found faults; 2 wrong usage; 65 the store is damaged; 69 the \
+store or the network is unavailable; 78 bad configuration.
 
 $TIDEWATCH_LOG sets what is logged: error, warn, info (default) or debug. $NO_COLOR switches \
 colours off.";

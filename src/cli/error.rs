@@ -45,6 +45,7 @@ impl CliError {
             Self::Io(error) if error.kind() == std::io::ErrorKind::BrokenPipe => 0,
             Self::Found | Self::Refused(_) => 1,
             Self::Usage(_) => 2,
+            Self::Store(error) | Self::Daemon(DaemonError::Store(error)) if error.is_damaged() => 65,
             Self::Store(_) | Self::Daemon(_) | Self::Io(_) => 69,
             Self::Config(_) => 78,
         }

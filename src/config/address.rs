@@ -145,6 +145,8 @@ fn is_private_v4(ip: Ipv4Addr) -> bool {
         || ip.is_documentation()
         || match ip.octets() {
             [0, ..] => true,
+            // The host of a virtual machine at Microsoft's cloud, which answers inside it only.
+            [168, 63, 129, 16] => true,
             // Carrier-grade NAT.
             [100, b, ..] => b & 0xc0 == 64,
             // Protocol assignments and 6to4 relays.
@@ -185,6 +187,7 @@ mod tests {
             "http://10.0.0.8/",
             "http://192.168.1.1/",
             "http://169.254.169.254/latest",
+            "http://168.63.129.16/machine",
             "http://100.64.0.1/",
             "http://0.0.0.0/",
             "http://[::1]/",

@@ -67,7 +67,8 @@ async fn log(connection: &mut SqliteConnection, records: &[&ProbeRecord]) -> Res
                 attempt.source.0,
                 attempt.due.as_millis(),
                 attempt.started.as_millis(),
-                record.finished.as_millis() - attempt.started.as_millis(),
+                // The clock may have been set back meanwhile.
+                (record.finished.as_millis() - attempt.started.as_millis()).max(0),
                 record.outcome.name(),
                 record.http_status,
                 record.bytes,

@@ -45,6 +45,17 @@ pub enum StoreError {
     Stopped,
 }
 
+impl StoreError {
+    /// Whether the file is damaged, so that neither a retry nor a restart can help.
+    pub fn is_damaged(&self) -> bool {
+        match self {
+            Self::NotADatabase(_) => true,
+            Self::Sql(error) => matches!(primary_code(error), Some(CORRUPT | NOTADB)),
+            _ => false,
+        }
+    }
+}
+
 /// SQLite's primary result code; `None` for other errors.
 pub(super) fn primary_code(error: &sqlx::Error) -> Option<i32> {
     let extended: i32 = error.as_database_error()?.code()?.parse().ok()?;
@@ -56,6 +67,7 @@ const LOCKED: i32 = 6;
 const NOMEM: i32 = 7;
 const READONLY: i32 = 8;
 const IOERR: i32 = 10;
+const CORRUPT: i32 = 11;
 const FULL: i32 = 13;
 const CANTOPEN: i32 = 14;
 pub(super) const NOTADB: i32 = 26;

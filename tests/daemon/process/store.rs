@@ -37,7 +37,7 @@ async fn a_file_that_is_no_store_is_refused_and_left_as_it_was() {
     std::fs::write(home.store(), &text).unwrap();
     for command in ["run", "status"] {
         let output = home.run(&[command]).await;
-        assert_eq!(output.status.code(), Some(69), "{command}");
+        assert_eq!(output.status.code(), Some(65), "{command}");
         let message = String::from_utf8(output.stderr).unwrap();
         assert!(message.contains("not a SQLite database"), "{command}: {message}");
     }
@@ -52,6 +52,26 @@ async fn a_file_that_is_no_store_is_refused_and_left_as_it_was() {
     assert_eq!(output.status.code(), Some(69));
     let message = String::from_utf8(output.stderr).unwrap();
     assert!(message.contains("of another program"), "{message}");
+}
+
+#[tokio::test]
+async fn a_damaged_store_ends_the_daemon_with_a_code_of_its_own() {
+    let web = LoopbackServer::start(|_| Reply::ok(rss(["a"]))).await;
+    let home = Home::new();
+    home.write(&[source_with_budget("s", &web.url("/feed"), BRISK)]);
+    let mut daemon = home.start();
+    soon("a request", web.arrived(1)).await;
+    daemon.stop().await;
+    // All pages but the first are lost.
+    let mut bytes = std::fs::read(home.store()).unwrap();
+    bytes[4096..].fill(0xaa);
+    std::fs::write(home.store(), bytes).unwrap();
+    for command in ["run", "status"] {
+        let output = home.run(&[command]).await;
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(65), "{command}: {message}");
+        assert!(message.contains("malformed"), "{command}: {message}");
+    }
 }
 
 #[tokio::test]
