@@ -8,6 +8,7 @@ use flate2::write::GzEncoder;
 use super::daemon::{BRISK, Home};
 use crate::waiting::until;
 use tidewatch_fixtures::documents::rss;
+use tidewatch_fixtures::hostile::{HOSTILE_DOCUMENTS, HostileDocument, ReadAs};
 use tidewatch_fixtures::loopback::{LoopbackServer, Reply};
 use tidewatch_fixtures::source_list::source_with_budget;
 
@@ -78,4 +79,38 @@ async fn a_hostile_document_costs_one_failed_probe_and_the_others_go_on() {
     let leaked = "SELECT count(*) FROM updates WHERE title LIKE '%root:%' OR length(title) > 100000";
     assert_eq!(home.number(leaked).await, 0);
     assert_eq!(home.number("SELECT count(*) FROM probes WHERE error LIKE '%panic%'").await, 0);
+}
+
+/// The most memory that a process had at once, in bytes.
+fn peak_memory(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+}
+
+#[tokio::test]
+async fn no_document_takes_much_memory() {
+    let documents: Vec<_> = HOSTILE_DOCUMENTS.iter().filter(|it| it.read_as != ReadAs::Robots).collect();
+    let web = LoopbackServer::start({
+        let bodies: Vec<String> = documents.iter().map(|document| (document.write)(2_000_000)).collect();
+        move |seen| Reply::ok(bodies[seen.path[1..].parse::<usize>().unwrap()].clone())
+    })
+    .await;
+    let home = Home::new();
+    let source = |(number, document): (usize, &&HostileDocument)| {
+        let kind = if document.read_as == ReadAs::Page { "page" } else { "feed" };
+        let source = source_with_budget(&number.to_string(), &web.url(&format!("/{number}")), BRISK);
+        format!("{source}kind = \"{kind}\"\nrobots = false\n")
+    };
+    let sources: Vec<String> = documents.iter().enumerate().map(source).collect();
+    home.write(&sources);
+    let mut daemon = home.start();
+    let count = documents.len() as i64;
+    home.until("SELECT count(DISTINCT source_id) FROM probes", |probed| probed == count).await;
+    let peak = peak_memory(daemon.pid());
+    daemon.stop().await;
+    assert!(peak < 256 << 20, "{} MB", peak >> 20);
+    assert_eq!(home.number("SELECT count(*) FROM probes WHERE error LIKE '%panic%'").await, 0);
+    let stored = std::fs::metadata(home.store()).unwrap().len();
+    assert!(stored < 64 << 20, "{} MB in the store", stored >> 20);
 }
