@@ -12,7 +12,7 @@ use crate::config::configuration::Config;
 use crate::config::secret::Secret;
 use crate::config::source::SourceConfig;
 use crate::daemon::once::{OnceError, once};
-use crate::daemon::probe::{Finished, request};
+use crate::daemon::probe::{Finished, recall, request};
 use crate::daemon::run::DaemonError;
 use crate::daemon::startup::spec;
 use crate::store::StoreError;
@@ -183,7 +183,7 @@ async fn dry_run(
     show_comparison(source, &inputs, last_text.as_deref(), out)?;
     if let Some(file) = &arguments.body {
         writeln!(out)?;
-        show_body(source, file, &inputs, stored, now, out).await?;
+        show_body(source, file, &inputs, stored, (now, config.fetch.max_items), out).await?;
     }
     Ok(())
 }
@@ -256,12 +256,12 @@ async fn show_body(
     file: &PathBuf,
     inputs: &ProbeInputs,
     stored: Option<(SourceId, Reader)>,
-    now: Timestamp,
+    (now, max_items): (Timestamp, usize),
     out: &mut dyn Write,
 ) -> Result<(), CliError> {
     let unreadable = |error: std::io::Error| CliError::Refused(format!("{}: {error}", file.display()));
     let bytes = std::fs::read(file).map_err(unreadable)?;
-    let limits = ReadingLimits::USUAL;
+    let limits = ReadingLimits { items: max_items, ..ReadingLimits::USUAL };
     let document = FetchedDocument { bytes: &bytes, content_type: None, url: source.url.as_str(), limits };
     let refused = |error: observe::Unreadable| CliError::Refused(format!("{}: {error}", file.display()));
     match source.kind {
@@ -288,6 +288,8 @@ async fn show_body(
             if let Some((id, reader)) = stored {
                 let unknown = compare::unknown(&feed, &inputs.seen);
                 older = reader.known_items(&[(id, unknown)]).await?.pop().unwrap_or_default();
+                let (seen, of_request) = (&inputs.seen, reader.request_inputs(id).await?);
+                recall(&reader, id, &of_request, max_items, (&feed, seen), &mut older).await?;
             }
             let seen = compare::feed(feed, &inputs.seen, &older, now).map_err(refused)?;
             writeln!(out, "it would bring {} updates", seen.updates.len())?;

@@ -126,11 +126,6 @@ fn pass<E>(
             }
             let mut raw = Raw::default();
             raw.read_file(index, part, main, &mut faults);
-            if number == 0 && parts.len() > 1 && !raw.sources.is_empty() && !part.starts_with("[[source]]")
-            {
-                // A list of sources that was begun otherwise: only the whole text shows the fault.
-                return Ok(Pass::Bad);
-            }
             if main_part {
                 around.allowance = Allowance::common(&raw.budget, &raw.fleet, &mut faults);
                 longest = Longest(around.allowance.per());

@@ -17,7 +17,10 @@ pub(super) fn parts(text: &str) -> Vec<&str> {
     // In a text of several lines, a line need not mean what it says.
     let several_lines = ["\"\"\"", "'''"].iter().any(|quotes| text.contains(quotes));
     let (before, sources) = text.split_at(first);
-    if several_lines || !lines(sources).all(|(_, line)| belongs_to_sources(line)) {
+    // A list that was begun otherwise cannot be continued.
+    let begun =
+        lines(before).any(|(_, line)| line.trim_start_matches(['[', ' ', '"', '\'']).starts_with("source"));
+    if several_lines || begun || !lines(sources).all(|(_, line)| belongs_to_sources(line)) {
         return vec![text];
     }
     let mut parts = Vec::from_iter(Some(before).filter(|before| !before.is_empty()));
@@ -95,6 +98,10 @@ mod tests {
         let many = sources(0..3000);
         for more in ["[budget]\nprobes = 9\n", "[[ source ]]\n", "ignore = '''\n[[source]]\n'''\n", "[\n"] {
             let text = format!("{many}{more}");
+            assert_eq!(parts(&text), [&text]);
+        }
+        for before in ["source = []\n", "[ source ]\nname = 'x'\n", " [[ \"source\" ]]\n"] {
+            let text = format!("{before}{many}");
             assert_eq!(parts(&text), [&text]);
         }
         for text in ["", "[budget]\nprobes = 9\n"] {

@@ -17,8 +17,10 @@ use crate::fetch::client::Fetcher;
 use crate::fetch::host_group::host_group;
 use crate::fetch::request::{FetchRequest, Validators};
 use crate::fetch::secret;
+use crate::store::StoreError;
 use crate::store::attempts::RequestInputs;
 use crate::store::probe_inputs::ProbeInputs;
+use crate::store::reader::Reader;
 use crate::store::record::{BeliefsRecord, DocumentRecord, ProbeOutcome, StoredColumns, ValidatorsChange};
 use tidewatch_core::engine::action::Attempt;
 use tidewatch_core::engine::event::{Failure, MovedTo, ProbeAnswer, ProbeReport, RuleReading};
@@ -33,6 +35,7 @@ use tidewatch_core::observe::{
     StoredView, UpdateKind, compare,
 };
 use tidewatch_core::planning::expected::since_last_probe;
+use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 
 use super::document_readers::{LONGEST_READING, SMALL_BODY, SMALL_ENCODED};
@@ -430,20 +433,9 @@ impl ProbeExchange<'_> {
             return Ok(Fingerprints::new());
         }
         let mut older = context.inputs.known_items(source, keys).await.map_err(failed)?;
-        if let Some(read) = self.launch.inputs.cut_at.filter(|&items| items != self.max_items()) {
-            // The others were in the last document too.
-            let others = feed.items.iter().skip(read).map(FeedItem::identity);
-            others.for_each(|(key, fingerprint)| _ = older.entry(key).or_insert(fingerprint));
-        }
-        if self.launch.inputs.items_forgotten {
-            // Not all that were reported are known still.
-            let unknown = compare::unknown_besides(feed, seen, &older);
-            let keys: Vec<&str> = unknown.iter().map(|item| item.key.as_str()).collect();
-            let reported = context.reader.reported_items(source, &keys).await;
-            let reported = reported.map_err(|error| failed(error.to_string()))?;
-            let back = unknown.into_iter().filter(|item| reported.contains(&item.key));
-            older.extend(back.map(FeedItem::identity));
-        }
+        let (inputs, items) = (&self.launch.inputs, self.max_items());
+        let recalled = recall(&context.reader, source, inputs, items, (feed, seen), &mut older).await;
+        recalled.map_err(|error| failed(error.to_string()))?;
         Ok(older)
     }
 
@@ -499,6 +491,30 @@ fn answered(answer: &HttpAnswer) -> ProbeAnswer {
         moved_to: moved_to.map(|url| MovedTo { url: url.to_string(), host: host_group(url) }),
         ..ProbeAnswer::default()
     }
+}
+
+/// Adds to the older items of a source those that it had although the store has no row of them.
+pub async fn recall(
+    reader: &Reader,
+    source: SourceId,
+    inputs: &RequestInputs,
+    max_items: usize,
+    (feed, seen): (&ParsedFeed, &StoredView),
+    older: &mut Fingerprints,
+) -> Result<(), StoreError> {
+    if inputs.cut_at.is_some_and(|items| items != max_items) {
+        let behind = compare::after_known(feed, seen).iter().map(FeedItem::identity);
+        behind.for_each(|(key, fingerprint)| _ = older.entry(key).or_insert(fingerprint));
+    }
+    if inputs.items_forgotten {
+        let unknown = compare::unknown_besides(feed, seen, older);
+        let keys: Vec<&str> = unknown.iter().map(|item| item.key.as_str()).collect();
+        let reported = reader.reported_items(source, &keys).await?;
+        older.extend(
+            unknown.into_iter().filter(|item| reported.contains(&item.key)).map(FeedItem::identity),
+        );
+    }
+    Ok(())
 }
 
 /// The request for a source, with its stored validators, if any. Not if another limit of items cut the last document:

@@ -7,7 +7,7 @@ use crate::config::params::DaemonParams;
 use crate::store::reader::Reader;
 use crate::store::retention::DeleteBefore;
 use crate::store::writer::Write;
-use tidewatch_core::time::Span;
+use tidewatch_core::time::{Span, Timestamp};
 
 /// Delay of the first deletion after a start.
 const FIRST_AFTER: Span = Span::from_mins(1);
@@ -23,38 +23,38 @@ pub async fn prune(
     writes: mpsc::UnboundedSender<Write>,
 ) {
     clock.sleep(FIRST_AFTER).await;
-    let mut trust = match reader.deletion_clock().await {
-        Ok(trust) => trust,
-        Err(error) => {
-            tracing::error!(%error, "old rows are not deleted until the next start: the store cannot be read");
-            return;
-        }
-    };
+    let mut hours = 0;
+    let mut warned = false;
     loop {
-        let now = clock.now();
-        let trusted = trust.trusts(now);
-        if !trusted && trust.hours_ahead == 1 && trust.last.is_some() {
-            tracing::warn!(
-                "the clock is more than two days ahead of the last deletions; old rows are kept until it has been so \
-                 for a day of running, in case it is wrong"
-            );
-        }
-        let before = trusted.then(|| {
-            let params = retain.borrow();
-            Write::Prune(DeleteBefore {
-                probes: now - params.retain_probes,
-                updates: params.retain_updates.map(|age| now - age),
-                events: Some(now - params.retain_events),
-                now,
-            })
-        });
-        let ended = [Some(Write::DeletionClock(trust)), before]
-            .into_iter()
-            .flatten()
-            .any(|write| writes.send(write).is_err());
-        if ended {
-            return;
+        match reader.deletion_clock().await {
+            Ok(mut trust) => {
+                let now = clock.now();
+                let trusted = trust.trusts(now, hours);
+                if !trusted && trust.last.is_some() && !std::mem::replace(&mut warned, true) {
+                    tracing::warn!(
+                        "the clock is more than two days ahead of the last deletions; old rows are kept until it has \
+                         been so for a day of running, in case it is wrong"
+                    );
+                }
+                let before = delete_before(&retain.borrow(), now);
+                let prune = trusted.then_some(Write::Prune(before));
+                let mut to_write = [Some(Write::DeletionClock(trust)), prune].into_iter().flatten();
+                if to_write.any(|write| writes.send(write).is_err()) {
+                    return;
+                }
+            }
+            Err(error) => tracing::error!(%error, "old rows are not deleted: the store cannot be read"),
         }
         clock.sleep(EVERY).await;
+        hours = 1;
+    }
+}
+
+fn delete_before(params: &DaemonParams, now: Timestamp) -> DeleteBefore {
+    DeleteBefore {
+        probes: now - params.retain_probes,
+        updates: params.retain_updates.map(|age| now - age),
+        events: Some(now - params.retain_events),
+        now,
     }
 }

@@ -3,6 +3,7 @@
 //! Interprets a response or its absence. Must not fetch or cache: the store keeps status and body, and the
 //! caller decides how old they may be.
 
+use robotxt::BYTE_LIMIT;
 use url::Url;
 
 use tidewatch_core::time::Span;
@@ -11,9 +12,6 @@ use super::address::strip;
 
 /// This program's product name in robots.txt. The whole User-Agent would match no group.
 pub const PRODUCT: &str = "tidewatch";
-
-/// The part of a robots.txt that is read, in bytes: what RFC 9309 requires.
-const MOST_BYTES: usize = 500 * 1024;
 
 /// Longest accepted crawl delay; a longer one is probably a mistake.
 const LONGEST_DELAY: Span = Span::from_days(1);
@@ -53,8 +51,10 @@ impl Robots {
 
 /// The part of a body that is kept, up to the last whole line.
 pub fn kept(mut body: Vec<u8>) -> Vec<u8> {
-    if body.len() > MOST_BYTES {
-        let end = body[..MOST_BYTES].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    if body.len() > BYTE_LIMIT {
+        // What ends a line for the parser.
+        let ends = |byte: &u8| matches!(byte, b'\n' | b'\r' | 0);
+        let end = body[..BYTE_LIMIT].iter().rposition(ends).map_or(0, |at| at + 1);
         body.truncate(end);
         body.shrink_to_fit();
     }
@@ -125,10 +125,12 @@ mod tests {
     fn whole_lines_of_the_beginning_are_kept() {
         let line = b"Disallow: /1234567\n";
         let kept = kept(line.repeat(100_000));
-        assert!(kept.len() <= MOST_BYTES && kept.len() > MOST_BYTES - line.len());
-        assert!(kept.ends_with(line) && kept.capacity() < 2 * MOST_BYTES);
-        assert!(super::kept(vec![b'x'; MOST_BYTES + 1]).is_empty());
+        assert!(kept.len() <= BYTE_LIMIT && kept.len() > BYTE_LIMIT - line.len());
+        assert!(kept.ends_with(line) && kept.capacity() < 2 * BYTE_LIMIT);
+        assert!(super::kept(vec![b'x'; BYTE_LIMIT + 1]).is_empty());
         assert_eq!(super::kept(line.to_vec()), line);
+        let old = super::kept(b"User-agent: *\rDisallow: /\r".repeat(100_000));
+        assert!(!allows(&Robots::parse(200, &old), "/x"), "lines of old systems");
     }
 
     #[test]

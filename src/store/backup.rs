@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use sqlx::{ConnectOptions, Connection, SqliteConnection};
 
+use super::error::{BUSY, CORRUPT, NOTADB, primary_code};
 use super::{StoreError, open};
 
 /// What a copy holds.
@@ -65,6 +66,7 @@ pub async fn copy(store: &Path, to: &Path) -> Result<BackupSummary, BackupError>
         .await;
     let finished = match copied {
         Ok(_) => finish(&partial, to).map_err(|error| unwritable(error.to_string())),
+        Err(error) if of_the_store(&error) => Err(BackupError::Store(error.into())),
         Err(error) => Err(unwritable(error.to_string())),
     };
     if let Err(error) = finished {
@@ -74,6 +76,11 @@ pub async fn copy(store: &Path, to: &Path) -> Result<BackupSummary, BackupError>
     }
     let _ = connection.close().await;
     Ok(summary(to).await?)
+}
+
+/// Whether the store cannot be read, rather than the copy written.
+fn of_the_store(error: &sqlx::Error) -> bool {
+    primary_code(error).is_some_and(|code| [BUSY, CORRUPT, NOTADB].contains(&code))
 }
 
 /// Writes the file through to the disk, then gives it its name, also on the disk.

@@ -331,18 +331,30 @@ async fn documents(connection: &mut SqliteConnection, records: &[&ProbeRecord]) 
     Ok(())
 }
 
-/// The number of items that the source did not have.
+/// The number of items that the source did not have, at most: of those that came back, rows may have been deleted.
 fn added_items(record: &ProbeRecord) -> usize {
     let present = record.observation.as_ref().map_or(&[][..], |seen| &seen.present);
-    present.iter().filter(|item| item.change == ItemChange::New).count()
+    let added = |item: &&Present| matches!(item.change, ItemChange::New | ItemChange::Back);
+    present.iter().filter(added).count()
 }
 
 /// Bounds the number of items of each source.
 async fn forget_items(connection: &mut SqliteConnection, records: &[&ProbeRecord]) -> Result {
     for record in records {
-        let (Some(known), Some(document)) = (record.stored.known_items, &record.document) else { continue };
-        if let Some(excess) = known_items::excess(known, added_items(record), document.max_items) {
-            known_items::forget(connection, record.attempt.source.0, excess, record.finished).await?;
+        let (added, Some(document)) = (added_items(record), &record.document) else { continue };
+        let source = record.attempt.source.0;
+        let known = match record.stored.known_items {
+            _ if added == 0 => continue,
+            Some(known) => known + added as i64,
+            // They were counted just now.
+            None => {
+                let counted =
+                    sqlx::query_scalar("SELECT coalesce(known_items, 0) FROM sources WHERE id = ?");
+                counted.bind(source).fetch_one(&mut *connection).await?
+            }
+        };
+        if known_items::may_be_too_many(known, document.max_items) {
+            known_items::bound(connection, source, document.max_items, record.finished).await?;
         }
     }
     Ok(())

@@ -62,12 +62,12 @@ pub(super) fn primary_code(error: &sqlx::Error) -> Option<i32> {
     Some(extended & 0xff)
 }
 
-const BUSY: i32 = 5;
+pub(super) const BUSY: i32 = 5;
 const LOCKED: i32 = 6;
 const NOMEM: i32 = 7;
 const READONLY: i32 = 8;
 const IOERR: i32 = 10;
-const CORRUPT: i32 = 11;
+pub(super) const CORRUPT: i32 = 11;
 const FULL: i32 = 13;
 const CANTOPEN: i32 = 14;
 pub(super) const NOTADB: i32 = 26;

@@ -30,7 +30,7 @@ const REPORTED: &str = "SELECT key FROM updates
 
 /// A source keeps this many times the items that are read of a document. So those of the last document, and those that
 /// a few documents before it had, are never forgotten.
-const KEPT_DOCUMENTS: usize = 4;
+const KEPT_DOCUMENTS: i64 = 4;
 
 /// Keys per statement.
 const TOGETHER: usize = 10_000;
@@ -51,37 +51,54 @@ pub(super) fn unpacked(column: &[u8]) -> Fingerprints {
     items
 }
 
-/// How many items a source has too many, with these new ones. More are deleted at once, so that it is done seldom.
-pub(super) fn excess(known: i64, added: usize, max_items: usize) -> Option<i64> {
-    let (added, max_items) = (i64::try_from(added).ok()?, i64::try_from(max_items).ok()?);
-    let most = max_items.saturating_mul(KEPT_DOCUMENTS as i64);
-    (known + added > most).then(|| known + added - most + max_items)
+/// Whether a source with about this many items may have too many.
+pub(super) fn may_be_too_many(known: i64, max_items: usize) -> bool {
+    known > most(max_items)
 }
 
-/// Deletes this many items of a source, of those that left its documents the ones that left first.
-pub(super) async fn forget(
+fn most(max_items: usize) -> i64 {
+    i64::try_from(max_items).unwrap_or(i64::MAX).saturating_mul(KEPT_DOCUMENTS)
+}
+
+/// Counts the items of a source. If there are too many, deletes those that left its documents first, and more of them
+/// than it must, so that it is done seldom.
+pub(super) async fn bound(
     connection: &mut SqliteConnection,
     source: i64,
-    items: i64,
+    max_items: usize,
     now: Timestamp,
 ) -> Result<(), sqlx::Error> {
+    let known = count(connection, source).await?;
+    let excess = known - most(max_items);
+    if excess <= 0 {
+        return Ok(());
+    }
     sqlx::query(
         "DELETE FROM items WHERE source_id = ?1 AND key_hash IN (
-             SELECT key_hash FROM items WHERE source_id = ?1 AND left_at IS NOT NULL ORDER BY left_at LIMIT ?2)",
+             SELECT key_hash FROM items WHERE source_id = ?1 AND left_at IS NOT NULL ORDER BY +left_at LIMIT ?2)",
     )
     .bind(source)
-    .bind(items)
+    .bind(excess.saturating_add(i64::try_from(max_items).unwrap_or(i64::MAX)))
     .execute(&mut *connection)
     .await?;
-    sqlx::query(
-        "UPDATE sources SET known_items = (SELECT count(*) FROM items WHERE source_id = ?1), items_forgotten = ?2
-         WHERE id = ?1",
+    sqlx::query("UPDATE sources SET items_forgotten = ? WHERE id = ?")
+        .bind(now.as_millis())
+        .bind(source)
+        .execute(&mut *connection)
+        .await?;
+    count(connection, source).await?;
+    Ok(())
+}
+
+/// Counts the items of a source, and stores their number.
+async fn count(connection: &mut SqliteConnection, source: i64) -> Result<i64, sqlx::Error> {
+    sqlx::query_scalar(
+        "UPDATE sources SET known_items = (SELECT count(*) FROM items WHERE source_id = ?1) WHERE id = ?1
+         RETURNING known_items",
     )
     .bind(source)
-    .bind(now.as_millis())
-    .execute(connection)
-    .await?;
-    Ok(())
+    .fetch_one(connection)
+    .await
 }
 
 /// The items of the last documents of these sources, from their rows.
@@ -125,6 +142,9 @@ impl Reader {
 
     /// Those of these keys whose items were reported as new.
     pub async fn reported_items(&self, id: SourceId, keys: &[&str]) -> Result<HashSet<String>, StoreError> {
+        if keys.is_empty() {
+            return Ok(HashSet::new());
+        }
         let keys = text_of(keys)?;
         let found: Vec<String> =
             sqlx::query_scalar(REPORTED).bind(id.0).bind(keys).fetch_all(self.pool()).await?;

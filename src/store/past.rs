@@ -137,7 +137,7 @@ async fn read(connection: &mut SqliteConnection, pasts: &mut [Past]) -> Result<(
     drop(rows);
 
     // Items of the first probe are no updates, but their dates are known. Items first seen later are stored
-    // as updates, which are kept longer than probes. If all items of the first probe are deleted, the
+    // as updates, which are usually kept longer than probes. If all items of the first probe are deleted, the
     // oldest remaining ones are updates too.
     let query = "SELECT source_id, dated_at, key_hash FROM items AS i
          WHERE source_id IN (SELECT value FROM json_each(?)) AND dated_at <= first_seen_at

@@ -1,7 +1,7 @@
 //! Reads the log of one source, from which its evidence can be learned again.
 //!
-//! Updates, gaps and bursts are kept for good, items for half a year after they left their feed, and probes
-//! for `retain_probes`. Must not know how evidence is learned.
+//! Updates, gaps and bursts are kept for `retain_updates`, items for half a year after they left their feed, and
+//! probes for `retain_probes`. Must not know how evidence is learned.
 
 use sqlx::Row;
 
@@ -17,10 +17,14 @@ impl Reader {
     /// The log of a source.
     pub async fn probe_log(&self, id: SourceId) -> Result<ProbeLog, StoreError> {
         let time = |row: &sqlx::sqlite::SqliteRow, column: usize| Timestamp::from_millis(row.get(column));
-        let source = sqlx::query("SELECT kind = 'page', added_at FROM sources WHERE id = ?")
-            .bind(id.0)
-            .fetch_one(self.pool())
-            .await?;
+        let source = sqlx::query(
+            "SELECT kind = 'page', max(added_at, coalesce(
+                 (SELECT value FROM meta WHERE key = 'updates_since'), added_at))
+             FROM sources WHERE id = ?",
+        )
+        .bind(id.0)
+        .fetch_one(self.pool())
+        .await?;
         let kind = if source.get(0) { SourceKind::Page } else { SourceKind::Feed };
         let mut log = ProbeLog::new(kind, time(&source, 1));
         if kind == SourceKind::Page {

@@ -52,11 +52,11 @@ const AHEAD: Span = Span::from_days(2);
 const TRUSTED_AFTER: i64 = 24;
 
 impl DeletionClock {
-    /// Whether rows may be deleted now. Asked once an hour.
-    pub fn trusts(&mut self, now: Timestamp) -> bool {
+    /// Whether rows may be deleted now, after so many hours of running since this was last asked.
+    pub fn trusts(&mut self, now: Timestamp, hours: i64) -> bool {
         let near = self.last.is_some_and(|last| now <= last + AHEAD);
-        if !near && self.hours_ahead < TRUSTED_AFTER {
-            self.hours_ahead += 1;
+        if !near && self.hours_ahead + hours < TRUSTED_AFTER {
+            self.hours_ahead += hours;
             return false;
         }
         *self = Self { last: Some(now), hours_ahead: 0 };
@@ -101,8 +101,7 @@ const ITEMS_REMEMBERED: Span = Span::from_days(180);
 /// A robots.txt is fetched again every day while a page of its site is watched.
 const ROBOTS_REMEMBERED: Span = Span::from_days(30);
 
-/// Statements that take a time and a number of rows. Rows without an index by time are in the order of time: only the
-/// first are examined.
+/// Statements that take a time and a number of rows. Each has an index by time.
 const PROBES: [&str; 7] = [
     "DELETE FROM probes WHERE id IN (SELECT id FROM probes WHERE started_at < ? ORDER BY started_at LIMIT ?)",
     "DELETE FROM plans WHERE id IN (SELECT id FROM plans WHERE made_at < ? ORDER BY made_at LIMIT ?)",
@@ -118,9 +117,9 @@ const PROBES: [&str; 7] = [
 const UPDATES: [&str; 3] = [
     "DELETE FROM updates WHERE id IN (
          SELECT id FROM updates WHERE detected_at < ? ORDER BY detected_at LIMIT ?)",
-    "DELETE FROM gaps WHERE id IN (SELECT id FROM (SELECT id, at FROM gaps ORDER BY id LIMIT ?2) WHERE at < ?1)",
+    "DELETE FROM gaps WHERE id IN (SELECT id FROM gaps WHERE at < ? ORDER BY at LIMIT ?)",
     "DELETE FROM bursts WHERE id IN (
-         SELECT id FROM (SELECT id, ended_at FROM bursts ORDER BY id LIMIT ?2) WHERE ended_at < ?1)",
+         SELECT id FROM bursts WHERE ended_at < ? ORDER BY ended_at LIMIT ?)",
 ];
 const EVENTS: [&str; 1] =
     ["DELETE FROM events WHERE id IN (SELECT id FROM events WHERE at < ? ORDER BY at LIMIT ?)"];
@@ -131,6 +130,16 @@ const ROBOTS: [&str; 1] = ["DELETE FROM robots WHERE origin IN (
 pub(super) async fn delete_batch(connection: &mut SqliteConnection, before: DeleteBefore) -> Result<bool> {
     let mut more = delete(connection, &PROBES, Some(before.probes)).await?;
     more |= delete(connection, &UPDATES, before.updates).await?;
+    if let Some(before) = before.updates {
+        // Evidence that is learned again begins there: what is not logged is no silence.
+        sqlx::query(
+            "INSERT INTO meta (key, value) VALUES ('updates_since', ?)
+             ON CONFLICT (key) DO UPDATE SET value = max(value, excluded.value)",
+        )
+        .bind(before.as_millis())
+        .execute(&mut *connection)
+        .await?;
+    }
     more |= delete(connection, &EVENTS, before.events).await?;
     more |= delete(connection, &ROBOTS, Some(before.now - ROBOTS_REMEMBERED)).await?;
     more |= items(connection, before.now).await?;
@@ -178,8 +187,9 @@ async fn items(connection: &mut SqliteConnection, now: Timestamp) -> Result<bool
     .await?;
     if !sources.is_empty() {
         sqlx::query(
-            "UPDATE sources SET known_items = NULL, items_forgotten = ?
-             WHERE id IN (SELECT value FROM json_each(?))",
+            "UPDATE sources SET known_items = known_items - gone.items, items_forgotten = ?
+             FROM (SELECT value AS id, count(*) AS items FROM json_each(?) GROUP BY value) AS gone
+             WHERE sources.id = gone.id",
         )
         .bind(now.as_millis())
         .bind(text_of(&sources)?)
@@ -222,7 +232,8 @@ async fn removed_source(connection: &mut SqliteConnection, before: Timestamp) ->
     }
     sqlx::query(
         "UPDATE sources SET known_items = 0, items_forgotten = ?2, moved = 1, etag = NULL, last_modified = NULL,
-             validators_url = NULL, body_hash = NULL, learned_until = NULL, review_at = NULL, state_hash = NULL
+             validators_url = NULL, body_hash = NULL, learned_until = NULL, review_at = NULL, state_hash = NULL,
+             cut_at = NULL, estimate = NULL, found_per_hour = NULL, root_rate = NULL, newest_at = NULL, holds = NULL
          WHERE id = ?1",
     )
     .bind(source)
@@ -241,19 +252,21 @@ mod tests {
         let start = Timestamp::from_secs(1_800_000_000);
         let hour = Span::from_hours(1);
         let mut clock = DeletionClock { last: Some(start), hours_ahead: 0 };
-        assert!(clock.trusts(start + hour));
-        assert!(clock.trusts(start + Span::from_days(2)), "off for a day");
+        assert!(clock.trusts(start + hour, 1));
+        assert!(clock.trusts(start + Span::from_days(2), 0), "off for a day");
         let wrong = start + Span::from_days(10_000);
-        assert!((0..23).all(|hours| !clock.trusts(wrong + hour.scaled(f64::from(hours)))));
+        assert!((0..23).all(|hours| !clock.trusts(wrong + hour.scaled(f64::from(hours)), 1)));
         // It is set right before the day is over.
-        assert!(clock.trusts(start + Span::from_days(3)));
+        assert!(clock.trusts(start + Span::from_days(3), 1));
         assert_eq!(clock.hours_ahead, 0);
+        // Starts alone are no hours.
+        assert!((0..100).all(|_| !clock.trusts(wrong, 0)));
         // Set back: nothing is old.
-        assert!(clock.trusts(start - Span::from_days(3_000)));
+        assert!(clock.trusts(start - Span::from_days(3_000), 1));
         // Off for a month, and then on for some hours a day.
         let later = start + Span::from_days(30);
-        let trusted = (0..25).position(|hours| clock.trusts(later + hour.scaled(f64::from(3 * hours))));
-        assert_eq!(trusted, Some(24));
-        assert!(!DeletionClock::default().trusts(start), "an unknown store");
+        let trusted = (0..25).position(|hours| clock.trusts(later + hour.scaled(f64::from(3 * hours)), 1));
+        assert_eq!(trusted, Some(23));
+        assert!(!DeletionClock::default().trusts(start, 1), "an unknown store");
     }
 }

@@ -52,7 +52,9 @@ pub(super) async fn write_models(connection: &mut SqliteConnection, records: &[&
     let mut items = Vec::new();
     for record in records {
         let id = record.attempt.source.0;
-        let last_items = record.observation.as_ref().map(|seen| Hex(packed(&seen.present)));
+        // A page has no items: those of a feed at this address stay as they are.
+        let feed = record.observation.as_ref().filter(|seen| seen.page.is_none());
+        let last_items = feed.map(|seen| Hex(packed(&seen.present)));
         let Some(beliefs) = record.beliefs.as_ref() else {
             items.extend(last_items.map(|column| (id, column)));
             continue;

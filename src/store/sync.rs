@@ -328,7 +328,8 @@ async fn change(
     .await?;
     // Sources with a new URL or listed again: the engine sets a new due time.
     sqlx::query(
-        "UPDATE sources SET state = 'learning', next_probe_at = NULL, next_probe_reason = NULL, state_hash = NULL
+        "UPDATE sources SET state = 'learning', next_probe_at = NULL, next_probe_reason = NULL, state_hash = NULL,
+             known_items = NULL
          FROM json_each(?) AS new WHERE sources.id = new.value ->> 0 AND (new.value ->> 5 OR new.value ->> 6)",
     )
     .bind(&rows)

@@ -248,7 +248,8 @@ impl Writer {
         }
         let _ = sqlx::query("PRAGMA optimize").execute(&mut self.connection).await;
         // Merges the write-ahead log into the file, so that a copy of the file alone is whole. A reader may prevent it;
-        // nothing is lost then.
+        // nothing is lost then, and nothing waits for it.
+        let _ = sqlx::query("PRAGMA busy_timeout = 0").execute(&mut self.connection).await;
         let _ = sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&mut self.connection).await;
         self.connection.close().await?;
         Ok(())

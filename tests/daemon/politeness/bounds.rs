@@ -35,11 +35,69 @@ async fn a_source_keeps_some_documents_of_items_and_reports_none_twice() {
     assert_eq!(world.number(last).await, 3, "those of the last document are kept");
 }
 
+/// A site whose answers repeat: the items of the first, the second, … answer.
+async fn repeating(world: &World, sets: &'static [&'static [&'static str]]) -> Site {
+    Site::start(world, move |visit| Reply::ok(rss(sets[visit.seen.order % sets.len()]))).await
+}
+
+#[tokio::test]
+async fn items_that_come_back_are_bounded_and_known() {
+    let world = with_max_items(2);
+    const SETS: &[&[&str]] =
+        &[&["a", "b"], &["c", "d"], &["e", "f"], &["g", "h"], &["i", "j"], &["k", "l"], &["m", "n"]];
+    let site = repeating(&world, SETS).await;
+    let daemon = world.start(&[source("s", &site.url("/feed"))]).await;
+    site.visited(40).await;
+    daemon.stop().await;
+    let items = world.number("SELECT count(*) FROM items").await;
+    assert!((2..=10).contains(&items), "{items}");
+    let twice = "SELECT (SELECT sum(updates_found) FROM probes) - (SELECT count(*) FROM updates)";
+    assert_eq!(world.number(twice).await, 0);
+}
+
+#[tokio::test]
+async fn few_items_that_come_and_go_are_never_forgotten() {
+    let world = with_max_items(2);
+    let site = repeating(&world, &[&["a", "b"], &["c", "d"]]).await;
+    let daemon = world.start(&[source("s", &site.url("/feed"))]).await;
+    site.visited(30).await;
+    daemon.stop().await;
+    assert_eq!(world.number("SELECT count(*) FROM items").await, 4);
+    assert_eq!(world.number("SELECT count(*) FROM sources WHERE items_forgotten IS NULL").await, 1);
+    assert_eq!(world.number("SELECT sum(updates_found) FROM probes").await, 2);
+}
+
+#[tokio::test]
+async fn a_source_that_was_removed_long_ago_comes_back_as_a_new_one() {
+    let world = World::new(7200.0);
+    let site = Site::start(&world, |visit| match visit.seen.order {
+        0 => Reply::ok(rss(["a", "b"])),
+        1 => Reply::ok(rss(["c", "a", "b"])),
+        // Among items that were history, one that was reported, and others.
+        _ => Reply::ok(rss(["z", "c", "a", "b"])),
+    })
+    .await;
+    let daemon = world.start(&[source("s", &site.url("/feed"))]).await;
+    world.until("SELECT count(*) FROM updates", |updates| updates == 2).await;
+    world.reload(&daemon, &[]).await;
+    daemon.stop().await;
+    world.prune(world.clock.now()).await;
+    assert_eq!(world.number("SELECT count(*) FROM items").await, 0);
+    let before = site.visits().len();
+    let daemon = world.start(&[source("s", &site.url("/feed"))]).await;
+    site.visited(before + 2).await;
+    daemon.stop().await;
+    assert_eq!(world.number("SELECT count(*) FROM items").await, 4);
+    assert_eq!(world.number("SELECT count(*) FROM updates").await, 2);
+}
+
 #[tokio::test]
 async fn a_higher_limit_of_items_is_used_at_the_next_probe_and_invents_no_update() {
     let mut world = with_max_items(3);
     let site = Site::start(&world, |visit| match visit.seen.text("if-none-match").is_some() {
         true => Reply::new(304),
+        // One of the first is removed before the others are read.
+        false if visit.seen.order > 0 => Reply::ok(rss(["b", "c", "d", "e"])).header("ETag", "\"2\""),
         false => Reply::ok(rss(["a", "b", "c", "d", "e"])).header("ETag", "\"1\""),
     })
     .await;

@@ -12,6 +12,9 @@ use tidewatch::clock::{Clock, real_pause};
 use tidewatch::config;
 use tidewatch::daemon::run::{DaemonCommand, DaemonError, DaemonSetup, Ended, run};
 use tidewatch::daemon::scheduler::Progress;
+use tidewatch::store::open;
+use tidewatch::store::retention::DeleteBefore;
+use tidewatch::store::writer::{Write, Writer};
 use tidewatch_core::time::{Span, Timestamp};
 use tokio::sync::{mpsc, oneshot, watch};
 use url::Url;
@@ -120,6 +123,21 @@ impl World {
         let found: Option<i64> =
             sqlx::query_scalar(query).fetch_one(&mut self.connection().await).await.unwrap();
         found.unwrap_or(-1)
+    }
+
+    /// Deletes what is older than this, while no daemon runs.
+    pub async fn prune(&self, before: Timestamp) {
+        let (writer, handle) = Writer::new(open::for_writing(&self.store()).await.unwrap());
+        let (stop, stopped) = oneshot::channel();
+        handle.writes.send(Write::Prune(DeleteBefore::probes(before, before))).unwrap();
+        let writing = tokio::spawn(writer.run(stopped));
+        for _ in 0..10 {
+            let (done, flushed) = oneshot::channel();
+            handle.writes.send(Write::Flush(done)).unwrap();
+            flushed.await.unwrap();
+        }
+        stop.send(()).unwrap();
+        writing.await.unwrap().unwrap();
     }
 
     /// Changes the store, as another program.

@@ -48,14 +48,25 @@ pub fn unknown(feed: &ParsedFeed, seen: &StoredView) -> Vec<u64> {
     feed.items.iter().map(|item| item.key_hash).filter(|key| !seen.items.contains_key(key)).collect()
 }
 
-/// Those of the [`unknown`] items that are not among these older ones either.
+/// Those of the [`unknown`] items that are not among these older ones either. None if the source moved and nothing at
+/// its new address is known: then this is a first contact.
 pub fn unknown_besides<'f>(
     feed: &'f ParsedFeed,
     seen: &StoredView,
     older: &Fingerprints,
 ) -> Vec<&'f FeedItem> {
-    let known = |key| seen.items.contains_key(key) || older.contains_key(key);
-    feed.items.iter().filter(|item| !known(&item.key_hash)).collect()
+    let known =
+        |item: &FeedItem| seen.items.contains_key(&item.key_hash) || older.contains_key(&item.key_hash);
+    if seen.moved && !feed.items.iter().any(known) {
+        return Vec::new();
+    }
+    feed.items.iter().filter(|item| !known(item)).collect()
+}
+
+/// The items after the last one that was in the last document. If that was not read to its end, they were behind it.
+pub fn after_known<'f>(feed: &'f ParsedFeed, seen: &StoredView) -> &'f [FeedItem] {
+    let last = feed.items.iter().rposition(|item| seen.items.contains_key(&item.key_hash));
+    last.map_or(&[], |last| &feed.items[last + 1..])
 }
 
 /// Compares a feed, which was read with the same `seen`, with what was seen. `older` holds those of the

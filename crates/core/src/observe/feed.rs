@@ -114,7 +114,9 @@ struct Wanted<'i, 't> {
 impl<'i> Wanted<'i, '_> {
     fn clean(&self) -> CleanItem<'i> {
         let written = self.written;
-        let date = |date: &'i Option<Written<'_>>| date.as_deref().filter(|date| date.len() <= MAX_DATE);
+        let date = |date: &'i Option<Written<'_>>| {
+            date.as_deref().map(str::trim).filter(|date| date.len() <= MAX_DATE)
+        };
         let dates = CleanItem {
             date_published: date(&written.published),
             date_modified: date(&written.updated),

@@ -6,6 +6,8 @@ use std::borrow::Cow;
 
 use url::Url;
 
+use super::limits::MAX_ADDRESS;
+
 /// A link as the library gives it: an absolute one is normalised, another is as written.
 pub(super) fn normalised(written: &str) -> Cow<'_, str> {
     if is_normal(written) {
@@ -49,13 +51,14 @@ fn is_normal(link: &str) -> bool {
     })
 }
 
-/// An absolute link with a scheme that is safe to open: no `javascript:`, no `file:`.
+/// An absolute link with a scheme that is safe to open: no `javascript:`, no `file:`. Not a very long one.
 pub(super) fn absolute(link: &str, url: Option<&Url>) -> Option<String> {
     if link.is_empty() {
         return None;
     }
     let link = Url::options().base_url(url).parse(link).ok()?;
-    matches!(link.scheme(), "http" | "https").then(|| link.into())
+    let usable = matches!(link.scheme(), "http" | "https") && link.as_str().len() <= MAX_ADDRESS;
+    usable.then(|| link.into())
 }
 
 #[cfg(test)]
