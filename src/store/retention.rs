@@ -52,7 +52,7 @@ const AHEAD: Span = Span::from_days(2);
 const TRUSTED_AFTER: i64 = 24;
 
 impl DeletionClock {
-    /// Whether rows may be deleted now, after so many hours of running since this was last asked.
+    /// Whether rows may be deleted now, `hours` of running after this was last asked.
     pub fn trusts(&mut self, now: Timestamp, hours: i64) -> bool {
         let near = self.last.is_some_and(|last| now <= last + AHEAD);
         if !near && self.hours_ahead + hours < TRUSTED_AFTER {
