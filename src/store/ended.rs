@@ -340,21 +340,25 @@ fn added_items(record: &ProbeRecord) -> usize {
 
 /// Bounds the number of items of each source.
 async fn forget_items(connection: &mut SqliteConnection, records: &[&ProbeRecord]) -> Result {
-    for record in records {
-        let (added, Some(document)) = (added_items(record), &record.document) else { continue };
-        let source = record.attempt.source.0;
-        let known = match record.stored.known_items {
-            _ if added == 0 => continue,
-            Some(known) => known + added as i64,
-            // They were counted just now.
-            None => {
-                let counted =
-                    sqlx::query_scalar("SELECT coalesce(known_items, 0) FROM sources WHERE id = ?");
-                counted.bind(source).fetch_one(&mut *connection).await?
-            }
-        };
-        if known_items::may_be_too_many(known, document.max_items) {
-            known_items::bound(connection, source, document.max_items, record.finished).await?;
+    let changed: Vec<_> = records
+        .iter()
+        .filter_map(|record| {
+            let added = Some(added_items(record) as i64).filter(|&added| added > 0)?;
+            Some((record.attempt.source.0, added, record, record.document.as_ref()?.max_items))
+        })
+        .collect();
+    // Those that were not counted before the probe were counted just now.
+    let uncounted: Vec<i64> = changed
+        .iter()
+        .filter(|(.., record, _)| record.stored.known_items.is_none())
+        .map(|(source, ..)| *source)
+        .collect();
+    let counted = known_items::counted(connection, &uncounted).await?;
+    for (source, added, record, max_items) in changed {
+        let before = record.stored.known_items.map(|known| known + added);
+        let known = before.or_else(|| counted.get(&source).copied()).unwrap_or(0);
+        if known_items::may_be_too_many(known, max_items) {
+            known_items::bound(connection, source, max_items, record.finished).await?;
         }
     }
     Ok(())

@@ -51,6 +51,24 @@ pub(super) fn unpacked(column: &[u8]) -> Fingerprints {
     items
 }
 
+/// The stored numbers of items of these sources.
+pub(super) async fn counted(
+    connection: &mut SqliteConnection,
+    sources: &[i64],
+) -> Result<HashMap<i64, i64>, sqlx::Error> {
+    if sources.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let text: String = sqlx::query_scalar(
+        "SELECT json_group_array(json_array(id, coalesce(known_items, 0))) FROM sources
+         WHERE id IN (SELECT value FROM jsonb_each(?))",
+    )
+    .bind(text_of(sources)?)
+    .fetch_one(connection)
+    .await?;
+    Ok(read_text::<Vec<(i64, i64)>>(&text)?.into_iter().collect())
+}
+
 /// Whether a source with about this many items may have too many.
 pub(super) fn may_be_too_many(known: i64, max_items: usize) -> bool {
     known > most(max_items)

@@ -1,6 +1,8 @@
 //! What is deleted, and what a stopped daemon leaves behind.
 
+use tidewatch::store::record::DocumentRecord;
 use tidewatch::store::retention::DeleteBefore;
+use tidewatch_core::model::silence::LearnedUntil;
 
 use super::*;
 
@@ -78,6 +80,33 @@ async fn what_was_learned_of_a_source_that_was_removed_long_ago_is_deleted() {
     let inputs = store.reader().await.probe_inputs(a).await.unwrap();
     assert!(inputs.seen.moved && inputs.seen.items.is_empty() && inputs.history.is_none());
     assert_eq!(store.count("SELECT count(*) FROM updates").await, 2);
+}
+
+#[tokio::test]
+async fn items_that_were_never_counted_are_bounded_too() {
+    let store = Store::new().await;
+    let id = store.id("a");
+    // As an earlier version left them.
+    sqlx::query(
+        "WITH n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 40)
+         INSERT INTO items (source_id, key_hash, fingerprint, first_seen_at, last_seen_at, left_at)
+         SELECT ?, n, 1, 0, n, n FROM n",
+    )
+    .bind(id.0)
+    .execute(&mut store.connection().await)
+    .await
+    .unwrap();
+    let learned = LearnedUntil { at: at(100), review_at: at(100) };
+    let document =
+        DocumentRecord { body_hash: Some(1), learned, fitted_at: None, review_settings: 0, max_items: 3 };
+    let seen = Observation { present: vec![present("new", 1)], ..Observation::default() };
+    let record = ProbeRecord { document: Some(document), observation: Some(seen), ..probe_record(id, 100) };
+    store.write(Write::Ended(Box::new(record)));
+    store.flush().await;
+    // Four documents of three items, less one document: those that left last, and the one that is there.
+    assert_eq!(store.count("SELECT count(*) FROM items").await, 9);
+    assert_eq!(store.count("SELECT min(left_at) FROM items").await, 33);
+    assert_eq!(store.count("SELECT known_items FROM sources WHERE items_forgotten IS NOT NULL").await, 9);
 }
 
 #[tokio::test]
