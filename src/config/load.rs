@@ -129,7 +129,10 @@ fn beside(folder: &Path) -> Result<Vec<PathBuf>, LoadError> {
     let unreadable = |source| LoadError::Unreadable { path: folder.to_owned(), source };
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        // A link whose target is missing is there.
+        Err(error) if error.kind() == io::ErrorKind::NotFound && fs::symlink_metadata(folder).is_err() => {
+            return Ok(Vec::new());
+        }
         Err(error) => return Err(unreadable(error)),
     };
     let mut paths = Vec::new();
@@ -192,6 +195,22 @@ mod tests {
         fs::write(&latin, b"# fine\n# caf\xe9\n").unwrap();
         let error = load(&latin).unwrap_err().to_string();
         assert!(error.contains("latin.toml is not UTF-8 text (line 2)"), "{error}");
+    }
+
+    #[test]
+    fn a_folder_beside_that_cannot_be_read_is_no_empty_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let main = folder.path().join("tidewatch.toml");
+        fs::write(&main, source("main")).unwrap();
+        let beside = folder.path().join("sources.d");
+        let refused = || load(&main).unwrap_err().to_string();
+        std::os::unix::fs::symlink(folder.path().join("unmounted"), &beside).unwrap();
+        assert!(refused().contains("sources.d can't be read; check the path"), "{}", refused());
+        fs::remove_file(&beside).unwrap();
+        fs::write(&beside, "").unwrap();
+        assert!(refused().contains("sources.d can't be read"), "{}", refused());
+        fs::remove_file(&beside).unwrap();
+        assert!(load(&main).is_ok());
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod allowance;
 pub mod configuration;
 pub mod curves;
 pub mod diff;
+pub mod doubt;
 pub mod fault;
 mod header;
 pub mod load;

@@ -22,6 +22,8 @@ pub enum Control {
     Stop,
     /// The configuration changed.
     Apply(Box<Reconfiguration>),
+    /// A reload was refused, for this reason.
+    ReloadRefused(String),
     /// A probe was requested by hand.
     Request(ProbeRequest),
     /// An event for the engine.

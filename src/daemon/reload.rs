@@ -13,6 +13,7 @@ use crate::clock::Clock;
 use crate::config;
 use crate::config::configuration::Config;
 use crate::config::diff::Diff;
+use crate::config::doubt::doubt;
 use crate::config::load::LoadError;
 use crate::config::params::DaemonParams;
 use crate::config::source::SourceConfig;
@@ -50,6 +51,8 @@ pub struct Reloader {
     pub clock: Clock,
     /// Channels to the tasks other than the scheduler.
     pub settings: SettingsSenders,
+    /// The last change, if it was refused as a probable mistake. The same change is applied when it is requested again.
+    pub doubted: Option<Diff>,
 }
 
 /// Channels through which tasks receive changed settings.
@@ -72,6 +75,13 @@ pub struct SettingsSenders {
 #[error("{0}")]
 pub struct Refused(String);
 
+impl Refused {
+    /// The reason in one line.
+    pub fn first_line(&self) -> &str {
+        self.0.lines().next().unwrap_or_default()
+    }
+}
+
 impl From<StoreError> for Refused {
     fn from(error: StoreError) -> Self {
         Self(error.to_string())
@@ -87,6 +97,7 @@ impl Reloader {
                 tracing::error!("{line}");
             }
             tracing::error!("the new configuration is refused; the old one keeps running");
+            let _ = self.control.send(Control::ReloadRefused(refused.first_line().to_owned()));
             let event = EventRecord {
                 at: self.clock.now(),
                 kind: "reload_refused",
@@ -99,12 +110,19 @@ impl Reloader {
     }
 
     async fn try_reload(&mut self) -> Result<String, Refused> {
+        let doubted = self.doubted.take();
         let (path, old) = (self.path.clone(), Arc::clone(&self.config));
         let Prepared { new, diff, added, changed, refits } =
             tokio::task::spawn_blocking(move || prepare(&path, &old))
                 .await
                 .map_err(|_| Refused("reading the configuration panicked; please report it".to_owned()))?
                 .map_err(|error| Refused(error.to_string()))?;
+        if doubted.as_ref() != Some(&diff)
+            && let Some(why) = doubt(&self.config, &new, &diff)
+        {
+            self.doubted = Some(diff);
+            return Err(Refused(format!("{why}; {CONFIRM}")));
+        }
         for setting in &diff.needs_restart {
             tracing::warn!("{setting} changed: it takes effect when tidewatch is restarted");
         }
@@ -236,6 +254,9 @@ impl Reloader {
         Ok(changed.into_iter().filter_map(change).collect())
     }
 }
+
+/// How a change that is probably a mistake is carried out.
+const CONFIRM: &str = "if that is meant, reload again with the same files, or restart tidewatch";
 
 /// Sources stored in one write.
 const PIECE: usize = 1_000;

@@ -264,7 +264,7 @@ async fn start(setup: DaemonSetup, store: &Path) -> Result<Tasks, DaemonError> {
     if let Some(path) = path {
         let (control, writes) = (control.clone(), writes.clone());
         let settings = SettingsSenders { refits, planning, targets, posts, retention };
-        let reloader = Reloader { config, path, reader, writes, control, clock, settings };
+        let reloader = Reloader { config, path, reader, writes, control, clock, settings, doubted: None };
         others.push(tokio::spawn(keep_reloading(reloader, to_reload)));
     }
     Ok(Tasks {
@@ -348,8 +348,7 @@ async fn keep_reloading(mut reloader: Reloader, mut asked: mpsc::UnboundedReceiv
         let status = match reloader.reload().await {
             Ok(summary) => format!("reloaded: {summary}"),
             Err(refused) => {
-                let first = refused.to_string().lines().next().unwrap_or_default().to_owned();
-                format!("reload refused, the old configuration keeps running: {first}")
+                format!("reload refused, the old configuration keeps running: {}", refused.first_line())
             }
         };
         notify::ready(status).await;

@@ -174,6 +174,9 @@ impl Scheduler {
                     Some(Control::Event(event)) => self.handle(event),
                     Some(Control::Request(request)) => self.request(request),
                     Some(Control::Apply(new)) => self.apply(*new),
+                    Some(Control::ReloadRefused(why)) => {
+                        self.shown.last_reload = Some(format!("REFUSED, the old configuration keeps running: {why}"));
+                    }
                     Some(Control::Stop) | None => self.stop(),
                 },
                 () = self.alarm.wait() => {

@@ -8,6 +8,7 @@ mod forecasts;
 mod hostile;
 mod killed;
 mod killed_at_full_rate;
+mod list_mistakes;
 mod phases;
 mod plans;
 mod profiles;
