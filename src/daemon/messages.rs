@@ -1,4 +1,4 @@
-//! The messages between the scheduler and the other tasks. Data only, no behaviour.
+//! The commands to a daemon, and the messages between its scheduler and its other tasks. Data only, no behaviour.
 
 use std::sync::Arc;
 
@@ -14,6 +14,17 @@ use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::Span;
 
 use super::startup::{Learning, Spec};
+
+/// A command to a running daemon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DaemonCommand {
+    /// Reload the configuration.
+    Reload,
+    /// Finish the probes in progress, then end.
+    Stop,
+    /// End now.
+    Abort,
+}
 
 /// A message to the scheduler.
 #[derive(Debug)]

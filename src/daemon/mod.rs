@@ -12,6 +12,7 @@ pub mod messages;
 mod notes;
 pub mod notify;
 pub mod once;
+mod open_store;
 pub mod planner;
 pub mod probe;
 pub mod probe_context;

@@ -35,6 +35,15 @@ pub async fn stopping() {
     .await;
 }
 
+/// Reports why the start waits, and asks for this much more time.
+pub async fn start_waits(status: String, more: Duration) {
+    let more = u32::try_from(more.as_micros()).unwrap_or(u32::MAX);
+    notify(move || {
+        sd_notify::notify(&[NotifyState::Status(&status), NotifyState::ExtendTimeoutUsec(more)])
+    })
+    .await;
+}
+
 /// Longest wait for one notification to be sent.
 const SEND_LIMIT: Duration = Duration::from_secs(1);
 

@@ -13,24 +13,23 @@ use crate::config::configuration::Config;
 use crate::deliver::dispatcher::Dispatcher;
 use crate::fetch::client::Fetcher;
 use crate::fetch::error::FetchError;
-use crate::store::lock::Lock;
+use crate::store::StoreError;
 use crate::store::probe_inputs::InputsQueue;
 use crate::store::reader::Reader;
 use crate::store::record::EventRecord;
 use crate::store::writer::{Write, Writer, WriterHandle, commit};
-use crate::store::{Connection, StoreError, load, open};
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::Timestamp;
 
 use super::document_readers::DocumentReaders;
-use super::messages::{Control, ProbeRequest};
+use super::messages::{Control, DaemonCommand, ProbeRequest};
+use super::open_store::{Begun, open_store};
 use super::planner::{self, Planner};
 use super::probe_context::ProbeContext;
 use super::record::RecordTo;
 use super::refit::{RefitParams, Refitter};
 use super::reload::{Reloader, SettingsSenders};
 use super::scheduler::{Channels, Progress, Scheduler};
-use super::startup::{Loaded, load_engine};
 use super::{descriptors, notify, prober, retention};
 
 /// The inputs of a daemon.
@@ -46,17 +45,6 @@ pub struct DaemonSetup {
     pub progress: watch::Sender<Progress>,
     /// The recording, if any.
     pub record: Option<RecordTo>,
-}
-
-/// A command to a running daemon.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DaemonCommand {
-    /// Reload the configuration.
-    Reload,
-    /// Finish the probes in progress, then end.
-    Stop,
-    /// End now.
-    Abort,
 }
 
 /// How a daemon ended after a command.
@@ -111,9 +99,14 @@ pub async fn run(
 ) -> Result<Ended, DaemonError> {
     let clock = setup.clock.clone();
     let store = setup.config.daemon.store.clone();
-    let _lock = Lock::take(&store)?;
+    let mut starting = clock.pending_work();
+    starting.set(1);
+    let Some((_lock, begun)) = open_store(&setup.config, &clock, &mut commands).await? else {
+        return Ok(Ended::Drained);
+    };
     descriptors::raise_limit();
-    let mut tasks = start(setup, &store).await?;
+    let mut tasks = start(setup, begun, &store).await?;
+    drop(starting);
     notify::ready(format!("watching {} sources", tasks.sources)).await;
     tracing::info!(sources = tasks.sources, store = %store.display(), "watching");
     let ended = loop {
@@ -160,23 +153,6 @@ struct Tasks {
     last_fit: Refitter,
 }
 
-/// The state after the store is opened and the sources are loaded.
-struct Begun {
-    connection: Connection,
-    loaded: Loaded,
-    first_due: Vec<(SourceId, Timestamp)>,
-}
-
-async fn begin(config: &Config, store: &Path, now: Timestamp) -> Result<Begun, DaemonError> {
-    let mut connection = open::for_writing(store).await?;
-    load::begin(&mut connection, &config.sources, now).await?;
-    let loaded = load_engine(config, &mut connection, now).await?;
-    open::prepare_for_probes(&mut connection, loaded.engine.len()).await?;
-    let due = |&id: &SourceId| Some((id, loaded.engine.memory(id)?.due.at()?));
-    let first_due = loaded.unscheduled.iter().filter_map(due).collect();
-    Ok(Begun { connection, loaded, first_due })
-}
-
 /// Stores the start event and the names of the configured rules.
 fn note_start(config: &Config, now: Timestamp, writes: &mpsc::UnboundedSender<Write>) {
     let detail = Some(format!("tidewatch {}", env!("CARGO_PKG_VERSION")));
@@ -189,12 +165,10 @@ fn begin_recording(scheduler: &mut Scheduler, to: RecordTo) -> Result<oneshot::R
 }
 
 /// Starts all tasks.
-async fn start(setup: DaemonSetup, store: &Path) -> Result<Tasks, DaemonError> {
+async fn start(setup: DaemonSetup, begun: Begun, store: &Path) -> Result<Tasks, DaemonError> {
     let DaemonSetup { config, path, clock, progress, record } = setup;
     let config = Arc::new(config);
-    let mut starting = clock.pending_work();
-    starting.set(1);
-    let Begun { connection, loaded, first_due } = begin(&config, store, clock.now()).await?;
+    let Begun { connection, loaded, first_due, reload } = begun;
     let reader = Reader::open(store).await?;
     let fetcher = Fetcher::new(&config.fetch, config.daemon.contact.as_deref())?;
     let sources = loaded.engine.len();
@@ -261,6 +235,9 @@ async fn start(setup: DaemonSetup, store: &Path) -> Result<Tasks, DaemonError> {
         tokio::spawn(retention::prune(clock.clone(), retain, reader.clone(), writes.clone())),
     ];
     let (reloads, to_reload) = mpsc::unbounded_channel();
+    if reload {
+        let _ = reloads.send(());
+    }
     if let Some(path) = path {
         let (control, writes) = (control.clone(), writes.clone());
         let settings = SettingsSenders { refits, planning, targets, posts, retention };

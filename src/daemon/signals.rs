@@ -3,7 +3,7 @@
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
-use super::run::DaemonCommand;
+use super::messages::DaemonCommand;
 
 /// Starts to handle SIGHUP, SIGTERM and SIGINT. The first SIGTERM or SIGINT drains the daemon, the next one
 /// aborts it.

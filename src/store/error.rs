@@ -34,6 +34,14 @@ pub enum StoreError {
         /// The system's error message.
         reason: String,
     },
+    /// The disk is full or fails. A later attempt can succeed.
+    #[error("{}: cannot be written now ({reason}); make room on its disk, and check the disk", .path.display())]
+    Disk {
+        /// The file.
+        path: PathBuf,
+        /// The system's error message.
+        reason: String,
+    },
     /// Another process holds the lock.
     #[error("{}: another tidewatch is using this store; stop it first or point [daemon] store elsewhere", .0.display())]
     InUse(PathBuf),
@@ -51,6 +59,15 @@ impl StoreError {
         match self {
             Self::NotADatabase(_) => true,
             Self::Sql(error) => matches!(primary_code(error), Some(CORRUPT | NOTADB)),
+            _ => false,
+        }
+    }
+
+    /// Whether the disk is full or fails, so that a start waits instead of failing again and again.
+    pub fn is_of_disk(&self) -> bool {
+        match self {
+            Self::Disk { .. } => true,
+            Self::Sql(error) => is_no_room(error),
             _ => false,
         }
     }
@@ -81,4 +98,9 @@ pub(super) fn may_pass(error: &sqlx::Error) -> bool {
 /// Whether the file or its folder cannot be written.
 pub(super) fn is_read_only(error: &sqlx::Error) -> bool {
     primary_code(error).is_some_and(|code| [READONLY, CANTOPEN].contains(&code))
+}
+
+/// Whether the disk is full or fails.
+pub(super) fn is_no_room(error: &sqlx::Error) -> bool {
+    primary_code(error).is_some_and(|code| [IOERR, FULL].contains(&code))
 }

@@ -7,7 +7,7 @@ use sqlx::sqlite::{SqliteAutoVacuum, SqliteConnectOptions, SqliteJournalMode, Sq
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Row, SqliteConnection};
 
 use super::StoreError;
-use super::error::{NOTADB, is_read_only, primary_code};
+use super::error::{NOTADB, is_no_room, is_read_only, primary_code};
 use super::migrations::MIGRATIONS;
 
 /// SQLite's application id of a store, shown by `file`: "tide".
@@ -35,9 +35,9 @@ pub async fn for_writing(path: &Path) -> Result<SqliteConnection, StoreError> {
         .filename(path)
         .create_if_missing(true)
         .journal_mode(SqliteJournalMode::Wal)
-        // A crash of this process loses nothing. A power cut may lose the last commits; their updates are
-        // found again because the validators are lost with them.
-        .synchronous(SqliteSynchronous::Normal)
+        // Each commit is on the disk before it is acknowledged, so a power cut loses no start of a probe that was sent.
+        // It costs a few hundredths of a millisecond of processor time for each batch.
+        .synchronous(SqliteSynchronous::Full)
         .pragma("wal_autocheckpoint", CHECKPOINT_PAGES)
         .pragma("journal_size_limit", LOG_KEPT_BYTES)
         // Of new files: deleted pages can be given back.
@@ -104,7 +104,8 @@ async fn check_identity(path: &Path, connection: &mut SqliteConnection) -> Resul
         .await
         .map_err(|error| explain(path, error))?;
     let id: i64 = sqlx::query("PRAGMA application_id").fetch_one(&mut *connection).await?.get(0);
-    if tables.is_empty() {
+    // Only that one table: the first start ended before its first migration, as on a full disk.
+    if tables.iter().all(|name| name == "_sqlx_migrations") {
         return Ok(());
     }
     let ours = id == APPLICATION_ID || (id == 0 && tables.iter().any(|name| name == "flights"));
@@ -127,6 +128,9 @@ fn explain(path: &Path, error: sqlx::Error) -> StoreError {
     }
     if is_read_only(&error) {
         return StoreError::ReadOnly { path: path.to_owned(), reason: error.to_string() };
+    }
+    if is_no_room(&error) {
+        return StoreError::Disk { path: path.to_owned(), reason: error.to_string() };
     }
     StoreError::Sql(error)
 }

@@ -79,6 +79,10 @@ impl Home {
 
     /// Starts the daemon from a shell, after this command of it.
     pub fn start_after(&self, setting: &str) -> Daemon {
+        Daemon::start(self.after(setting), &self.path("log"), None)
+    }
+
+    fn after(&self, setting: &str) -> Command {
         let direct = self.command(&["run"]);
         let mut command = Command::new("sh");
         command.args(["-c", &format!("{setting} && exec \"$0\" \"$@\"")]);
@@ -86,16 +90,24 @@ impl Home {
         for (name, _) in direct.get_envs().filter(|(_, value)| value.is_none()) {
             command.env_remove(name);
         }
-        Daemon::start(command, &self.path("log"), None)
+        command
     }
 
     /// Starts the daemon under a service manager.
     pub fn start_as_service(&self) -> Daemon {
+        self.with_manager(self.command(&["run"]))
+    }
+
+    /// Starts the daemon under a service manager, without room for more than a part of a new store.
+    pub fn start_without_room(&self) -> Daemon {
+        self.with_manager(self.after("trap '' XFSZ && ulimit -S -f 200"))
+    }
+
+    fn with_manager(&self, mut command: Command) -> Daemon {
         let path = self.path("notify");
         let _ = std::fs::remove_file(&path);
         let socket = UnixDatagram::bind(&path).unwrap();
         socket.set_nonblocking(true).unwrap();
-        let mut command = self.command(&["run"]);
         command.env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "1500000");
         Daemon::start(command, &self.path("log"), Some(socket))
     }
@@ -167,6 +179,13 @@ impl Daemon {
         let pid = self.child.id().to_string();
         let sent = Command::new("sh").args(["-c", "kill -s \"$0\" \"$1\"", name, &pid]).status().unwrap();
         assert!(sent.success(), "no process to send {name} to:\n{}", self.log());
+    }
+
+    /// Lets it write files of any length.
+    pub fn give_room(&self) {
+        let pid = self.child.id().to_string();
+        let given = Command::new("prlimit").args(["--pid", &pid, "--fsize=unlimited"]).status().unwrap();
+        assert!(given.success(), "no limit of files was changed:\n{}", self.log());
     }
 
     /// Kills it, and returns when it has ended.

@@ -75,6 +75,41 @@ async fn a_damaged_store_ends_the_daemon_with_a_code_of_its_own() {
 }
 
 #[tokio::test]
+async fn a_start_without_room_on_the_disk_says_so_and_waits() {
+    let web = LoopbackServer::start(|_| Reply::ok(rss(["a"]))).await;
+    let home = Home::new();
+    home.write(&[source_with_budget("s", &web.url("/feed"), BRISK)]);
+    let mut daemon = home.start_without_room();
+    let messages = daemon.wait_for_message("THE START WAITS").await;
+    let last = messages.last().unwrap();
+    assert!(
+        last.contains("EXTEND_TIMEOUT_USEC=") && last.contains("tidewatch.db: cannot be written now"),
+        "{last}"
+    );
+    // It tries again, and says so once.
+    daemon.wait_for_message("THE START WAITS").await;
+    daemon.signal("HUP");
+    daemon.signal("HUP");
+    daemon.wait_for_message("THE START WAITS").await;
+    let lines = daemon.log().lines().filter(|line| line.contains("ERROR")).count();
+    assert_eq!(lines, 1, "{}", daemon.log());
+    assert_eq!(web.requests().len(), 0);
+    daemon.give_room();
+    daemon.wait_for_message("READY=1").await;
+    soon("a request", web.arrived(1)).await;
+    // The reload that was requested meanwhile is carried out, once.
+    daemon.wait_for_message("STATUS=reloaded").await;
+    daemon.stop().await;
+    assert_eq!(home.number("SELECT count(*) FROM events WHERE kind = 'reloaded'").await, 1);
+
+    let home = Home::new();
+    home.write(&[source_with_budget("s", &web.url("/feed"), BRISK)]);
+    let mut daemon = home.start_without_room();
+    daemon.wait_for_message("THE START WAITS").await;
+    daemon.stop().await;
+}
+
+#[tokio::test]
 async fn a_store_of_a_newer_version_is_refused() {
     let web = LoopbackServer::start(|_| Reply::ok(rss(["a"]))).await;
     let home = Home::new();

@@ -428,6 +428,20 @@ async fn an_interrupted_attempt_is_counted_at_the_next_start() {
 }
 
 #[tokio::test]
+async fn a_commit_is_on_the_disk_before_it_is_acknowledged() {
+    let dir = TempDir::new().unwrap();
+    let mut connection = open::for_writing(&dir.path().join("t.db")).await.unwrap();
+    open::prepare_for_probes(&mut connection, 1).await.unwrap();
+    let setting: (i64, String) =
+        sqlx::query_as("SELECT (SELECT synchronous FROM pragma_synchronous), (SELECT journal_mode FROM pragma_journal_mode)")
+            .fetch_one(&mut connection)
+            .await
+            .unwrap();
+    // 2 is FULL: the log is written to the disk with each commit.
+    assert_eq!(setting, (2, "wal".to_owned()));
+}
+
+#[tokio::test]
 async fn a_full_store_is_retried_until_there_is_room_and_nothing_is_acknowledged_meanwhile() {
     // SQLite's page limit gives the same error as a full disk.
     let mut store = Store::with("PRAGMA max_page_count = 90").await;

@@ -1,0 +1,85 @@
+//! Takes the store at a start: locks it, opens it and loads the engine.
+//!
+//! While the disk is full or fails, waits and tries again, so that the service manager need not restart the daemon
+//! every few seconds. Must not know what runs on the store.
+
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use crate::clock::{Clock, real_pause};
+use crate::config::configuration::Config;
+use crate::store::lock::Lock;
+use crate::store::{Connection, StoreError, load, open};
+use tidewatch_core::source_id::SourceId;
+use tidewatch_core::time::Timestamp;
+
+use super::messages::DaemonCommand;
+use super::notify;
+use super::startup::{Loaded, load_engine};
+
+/// The store and the engine of a daemon that starts. The lock beside it is held as long as the daemon runs.
+pub(super) struct Begun {
+    pub connection: Connection,
+    pub loaded: Loaded,
+    pub first_due: Vec<(SourceId, Timestamp)>,
+    /// A reload was requested meanwhile.
+    pub reload: bool,
+}
+
+const FIRST_RETRY: Duration = Duration::from_millis(250);
+const LAST_RETRY: Duration = Duration::from_secs(30);
+
+/// The service manager waits this much longer after each attempt. More than an attempt and a pause take.
+const MORE_TIME: Duration = Duration::from_mins(5);
+
+/// Opens the store, as soon as its disk allows. `None` after a command to stop.
+pub(super) async fn open_store(
+    config: &Config,
+    clock: &Clock,
+    commands: &mut mpsc::UnboundedReceiver<DaemonCommand>,
+) -> Result<Option<(Lock, Begun)>, StoreError> {
+    let (mut pause, mut reload, mut reported) = (FIRST_RETRY, false, String::new());
+    loop {
+        let error = match attempt(config, clock.now()).await {
+            Ok((lock, begun)) => {
+                if !reported.is_empty() {
+                    tracing::info!("the store can be written; starting");
+                }
+                return Ok(Some((lock, Begun { reload, ..begun })));
+            }
+            Err(error) if error.is_of_disk() => error.to_string(),
+            Err(error) => return Err(error),
+        };
+        if error != reported {
+            tracing::error!("{error}; the start waits until it can be written");
+            reported.clone_from(&error);
+        }
+        notify::start_waits(format!("THE START WAITS: {error}"), MORE_TIME).await;
+        let stopped = async {
+            loop {
+                match commands.recv().await {
+                    Some(DaemonCommand::Reload) => reload = true,
+                    Some(DaemonCommand::Stop | DaemonCommand::Abort) | None => return,
+                }
+            }
+        };
+        tokio::select! {
+            () = real_pause(pause) => {}
+            () = stopped => return Ok(None),
+        }
+        pause = (pause * 2).min(LAST_RETRY);
+    }
+}
+
+async fn attempt(config: &Config, now: Timestamp) -> Result<(Lock, Begun), StoreError> {
+    let store = &config.daemon.store;
+    let lock = Lock::take(store)?;
+    let mut connection = open::for_writing(store).await?;
+    load::begin(&mut connection, &config.sources, now).await?;
+    let loaded = load_engine(config, &mut connection, now).await?;
+    open::prepare_for_probes(&mut connection, loaded.engine.len()).await?;
+    let due = |&id: &SourceId| Some((id, loaded.engine.memory(id)?.due.at()?));
+    let first_due = loaded.unscheduled.iter().filter_map(due).collect();
+    Ok((lock, Begun { connection, loaded, first_due, reload: false }))
+}
