@@ -8,7 +8,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use url::Url;
 
 use crate::store::StoreError;
@@ -83,7 +83,9 @@ impl AtomFeed {
     fn add(&mut self, delivered: &DeliveredDocument) {
         let document: Value = serde_json::from_str(&delivered.document).unwrap_or_default();
         let items = document["items"].as_array().map_or(&[][..], Vec::as_slice);
-        for (n, item) in items.iter().enumerate() {
+        let more =
+            document["more"].as_u64().map(|more| json!({ "title": format!("and {more} more matches") }));
+        for (n, item) in items.iter().chain(&more).enumerate() {
             if !self.wants_more() {
                 return;
             }

@@ -68,15 +68,26 @@ pub(super) fn settled(
     if let Some(retry_after) = retry_after {
         next_at = next_at.max(now + retry_after.min(LONGEST_REQUESTED_PAUSE));
     }
-    Settled::Failed { next_at, error }
+    Settled::Failed { next_at, pauses_target: retry_after.is_some(), error }
 }
 
-/// The pause before the next attempt. It doubles each time, less up to 20 % at random, so that rows that
-/// failed together are not retried together.
+/// The pause before the next attempt.
 fn pause(row: &WaitingDelivery, seed: u64) -> Span {
-    let doubled = FIRST_PAUSE.scaled(2_f64.powi(i32::try_from(row.attempts.min(30)).unwrap_or(30)));
-    let draw = Stream::new(seed, format!("delivery {} {}", row.id, row.attempts)).unit();
-    doubled.min(LONGEST_PAUSE).scaled(1.0 - 0.2 * draw)
+    doubled(row.attempts, Stream::new(seed, format!("delivery {} {}", row.id, row.attempts)))
+}
+
+/// The pause of a target after this many attempts in a row that failed, for deliveries of any source. None
+/// after the first: it may concern its document only.
+pub(super) fn pause_of_target(failures: u32, id: i64, seed: u64) -> Option<Span> {
+    let repeated = failures.checked_sub(2)?;
+    Some(doubled(repeated, Stream::new(seed, format!("target {id} {failures}"))))
+}
+
+/// A pause that doubles each time, less up to 20 % at random, so that those which failed together are not
+/// retried together.
+fn doubled(times: u32, mut jitter: Stream) -> Span {
+    let doubled = FIRST_PAUSE.scaled(2_f64.powi(i32::try_from(times.min(30)).unwrap_or(30)));
+    doubled.min(LONGEST_PAUSE).scaled(1.0 - 0.2 * jitter.unit())
 }
 
 /// External text as one line of bounded length.
@@ -99,14 +110,7 @@ mod tests {
     }
 
     fn row(attempts: u32, first_tried_at: Option<Timestamp>) -> WaitingDelivery {
-        WaitingDelivery {
-            id: 7,
-            key: "k".into(),
-            source: SourceId(1),
-            attempts,
-            first_tried_at,
-            next_at: None,
-        }
+        WaitingDelivery { id: 7, key: "k".into(), source: SourceId(1), attempts, first_tried_at }
     }
 
     fn next(outcome: DeliveryOutcome, row: &WaitingDelivery, now: Timestamp) -> Span {

@@ -1,8 +1,9 @@
-//! Delivers the queued rows of one target, in order.
+//! Delivers the queued rows of one target, those of each source in order.
 //!
-//! Each target has its own worker, so that a slow target delays no other. The worker takes the next row
-//! only after the result of the last one is committed. So a row that was interrupted is sent again first,
-//! with the same key. Must not know how a target is reached.
+//! Each target has its own worker, so that a slow target delays no other. A row that fails delays later rows of
+//! its source; if rows fail one after the other, the whole target is paused. The worker takes the next row only
+//! after the result of the last one is committed. So a row that was interrupted is sent again first, with the
+//! same key. Must not know how a target is reached.
 
 use std::sync::Arc;
 
@@ -13,14 +14,14 @@ use crate::clock::Clock;
 use crate::config::target::TargetConfig;
 use crate::fetch::client::Fetcher;
 use crate::store::StoreError;
-use crate::store::outbox::WaitingDelivery;
+use crate::store::outbox::{NextDelivery, WaitingDelivery};
 use crate::store::reader::Reader;
 use crate::store::record::{DeliveryRecord, EventRecord, Settled};
 use crate::store::writer::Write;
 use tidewatch_core::time::Timestamp;
 
 use super::attempt::attempt;
-use super::delivery_outcome::{DeliveryOutcome, LONGEST_REQUESTED_PAUSE, settled};
+use super::delivery_outcome::{DeliveryOutcome, LONGEST_REQUESTED_PAUSE, pause_of_target, settled};
 use super::shipment::{Shipment, Tools};
 
 /// The worker of one target.
@@ -44,21 +45,30 @@ struct ChannelClosed;
 
 /// The state of the target's queue.
 enum Head {
-    /// The first row is due, with its document.
+    /// This row is due, with its document.
     Due(WaitingDelivery, String),
     /// Nothing is due before this time; `None`: no row can be sent.
     Later(Option<Timestamp>),
 }
 
+/// The failed attempts since the last document that the target took.
+#[derive(Debug, Default)]
+struct Failures {
+    /// How many there were, one after the other.
+    count: u32,
+    /// The end of the target's pause, and the row that failed last.
+    pause: Option<(Timestamp, i64)>,
+}
+
 impl TargetWorker {
     /// Delivers until the target is removed from the configuration, or a channel closes.
     pub(super) async fn run(mut self) {
-        let mut failing = false;
+        let mut failures = Failures::default();
         let mut unreadable = false;
         while let Some(target) = self.target() {
             // Marked as seen before the store is read, so that no signal is lost.
             self.changed.borrow_and_update();
-            let head = self.head().await.unwrap_or_else(|error| {
+            let head = self.head(&mut failures).await.unwrap_or_else(|error| {
                 if !std::mem::replace(&mut unreadable, true) {
                     tracing::warn!(to = %self.name, %error, "deliveries cannot be read; trying again");
                 }
@@ -67,7 +77,7 @@ impl TargetWorker {
             let done = match head {
                 Head::Due(row, document) => {
                     unreadable = false;
-                    self.deliver(&target, row, document, &mut failing).await
+                    self.deliver(&target, row, document, &mut failures).await
                 }
                 Head::Later(at) => self.wait(at).await,
             };
@@ -82,15 +92,23 @@ impl TargetWorker {
         self.targets.borrow().iter().find(|target| target.name == self.name).cloned()
     }
 
-    async fn head(&self) -> Result<Head, StoreError> {
-        let Some(row) = self.reader.next_waiting(&self.name).await? else { return Ok(Head::Later(None)) };
+    async fn head(&self, failures: &mut Failures) -> Result<Head, StoreError> {
         // A time further in the future than the longest pause results from a changed clock and is ignored.
         let now = self.clock.now();
-        if row.next_at.is_some_and(|at| at > now && at <= now + LONGEST_REQUESTED_PAUSE) {
-            return Ok(Head::Later(row.next_at));
+        let latest = now + LONGEST_REQUESTED_PAUSE;
+        if let Some((until, failed)) = failures.pause {
+            if until > now && until <= latest && self.reader.waits_for_retry(failed).await? {
+                return Ok(Head::Later(Some(until)));
+            }
+            failures.pause = None;
         }
-        let document = self.reader.document(row.id).await?;
-        Ok(document.map_or(Head::Later(None), |document| Head::Due(row, document)))
+        match self.reader.next_waiting(&self.name, now, latest).await? {
+            NextDelivery::Due(row) => {
+                let document = self.reader.document(row.id).await?;
+                Ok(document.map_or(Head::Later(None), |document| Head::Due(row, document)))
+            }
+            NextDelivery::Later(at) => Ok(Head::Later(at)),
+        }
     }
 
     /// Waits for a signal, or until the first row is due.
@@ -112,14 +130,15 @@ impl TargetWorker {
         target: &Arc<TargetConfig>,
         row: WaitingDelivery,
         document: String,
-        failing: &mut bool,
+        failures: &mut Failures,
     ) -> Result<(), ChannelClosed> {
         let tried_at = self.clock.now();
         let shipment = Shipment { id: row.id, key: row.key.clone(), document };
         let outcome = self.attempt(Arc::clone(target), shipment).await;
         let now = self.clock.now();
         let settled = settled(outcome, &row, (tried_at, now), target.give_up, self.seed);
-        self.log(&row, &settled, failing);
+        failures.note(&row, &settled, now, self.seed);
+        self.log(&row, &settled, failures.count);
         let event = match &settled {
             Settled::Dead { error } => Some(EventRecord {
                 at: now,
@@ -150,25 +169,46 @@ impl TargetWorker {
             .unwrap_or_else(|_| DeliveryOutcome::failed("the attempt panicked; please report it"))
     }
 
-    fn log(&self, row: &WaitingDelivery, settled: &Settled, failing: &mut bool) {
+    /// Logs failures at growing intervals: of the target if its attempts fail one after the other, else of the row.
+    fn log(&self, row: &WaitingDelivery, settled: &Settled, in_a_row: u32) {
         let to = &self.name;
         match settled {
             Settled::Delivered => {
                 tracing::debug!(%to, delivery = row.id, "delivered");
-                if std::mem::take(failing) {
-                    tracing::info!(%to, "deliveries are taken again");
+                if row.attempts > 0 {
+                    tracing::info!(%to, delivery = row.id, "delivery {} was taken by {to} at attempt {}", row.id, row.attempts + 1);
                 }
             }
             Settled::Failed { error, .. } => {
-                tracing::debug!(%to, delivery = row.id, %error, "not delivered");
-                if !std::mem::replace(failing, true) {
-                    tracing::warn!(%to, %error, "deliveries are not taken; trying again, nothing is lost");
+                let attempts = if in_a_row > 1 { in_a_row } else { row.attempts.saturating_add(1) };
+                if attempts.is_power_of_two() {
+                    tracing::warn!(
+                        %to, delivery = row.id, %error, attempts,
+                        "{to} did not take delivery {}, failed attempts: {attempts}; trying again, nothing is lost: {error}",
+                        row.id
+                    );
+                } else {
+                    tracing::debug!(%to, delivery = row.id, %error, attempts, "not delivered");
                 }
             }
             Settled::Dead { error } => tracing::error!(
                 %to, delivery = row.id, %error,
-                "a delivery is given up; `tidewatch deliveries retry {}` tries it again", row.id
+                "delivery {} to {to} is given up; `tidewatch deliveries retry {}` tries it again: {error}",
+                row.id, row.id
             ),
+        }
+    }
+}
+
+impl Failures {
+    /// Counts the result of an attempt. A document that is refused shows that the target can be reached.
+    fn note(&mut self, row: &WaitingDelivery, settled: &Settled, now: Timestamp, seed: u64) {
+        match settled {
+            Settled::Delivered | Settled::Dead { .. } => *self = Self::default(),
+            Settled::Failed { .. } => {
+                self.count = self.count.saturating_add(1);
+                self.pause = pause_of_target(self.count, row.id, seed).map(|pause| (now + pause, row.id));
+            }
         }
     }
 }

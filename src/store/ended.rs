@@ -11,6 +11,7 @@ use tidewatch_core::time::{Span, Timestamp};
 
 use super::json_rows::{Hex, text_of};
 use super::record::{DocumentRecord, ProbeRecord, ValidatorsChange};
+use super::rules::MatchingProbe;
 use super::{known_items, predictions, rhythm, rules, source_row};
 
 type Result<T = ()> = std::result::Result<T, sqlx::Error>;
@@ -42,9 +43,10 @@ pub(super) async fn insert(connection: &mut SqliteConnection, records: &[&ProbeR
     rhythm::write_models(connection, records).await?;
     rhythm::bursts(connection, records).await?;
     hosts(connection, records).await?;
-    for record in records {
+    for (probe, record) in (first..).zip(records) {
+        let by = MatchingProbe { source: record.attempt.source, probe, at: record.finished };
         for matches in &record.matches {
-            rules::record_matches(connection, record.attempt.source, record.finished, matches).await?;
+            rules::record_matches(connection, by, matches).await?;
         }
     }
     let states: Vec<_> = records.iter().flat_map(|record| &record.rules).collect();

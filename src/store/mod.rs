@@ -8,6 +8,7 @@ pub mod attempts;
 pub mod backup;
 mod batch;
 pub mod deliveries;
+mod delivery_key;
 mod ended;
 pub mod error;
 mod events;

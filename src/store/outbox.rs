@@ -9,12 +9,12 @@ use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
-use sha2::{Digest, Sha256};
 use sqlx::{Connection, QueryBuilder, Row, SqliteConnection};
 
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 
+use super::delivery_key::delivery_key;
 use super::reader::Reader;
 use super::record::{DeliveryRecord, Settled};
 use super::{StoreError, events, open};
@@ -39,7 +39,7 @@ pub struct NewDelivery {
 /// A queued delivery without its document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WaitingDelivery {
-    /// The row's number; lower ones are delivered first.
+    /// The row's number; of a source, lower ones are delivered first.
     pub id: i64,
     /// Idempotency key; the same for every attempt.
     pub key: String,
@@ -49,8 +49,15 @@ pub struct WaitingDelivery {
     pub attempts: u32,
     /// Start of the first attempt.
     pub first_tried_at: Option<Timestamp>,
-    /// Earliest time of the next attempt.
-    pub next_at: Option<Timestamp>,
+}
+
+/// What a target is sent next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NextDelivery {
+    /// This delivery, now.
+    Due(WaitingDelivery),
+    /// Nothing before this time; `None`: nothing is waiting.
+    Later(Option<Timestamp>),
 }
 
 /// A document that its target has accepted or is about to accept.
@@ -101,24 +108,10 @@ impl Serialize for Keyed<'_> {
 }
 
 impl NewDelivery {
-    /// The idempotency key. The same match has the same key, whenever it is found.
+    /// The idempotency key. The same matches have the same key, whenever they are found.
     pub fn key(&self) -> String {
-        let items = self.document.get("items").map(Value::to_string).unwrap_or_default();
-        let source = self.source.0.to_le_bytes();
-        let parts: [&[u8]; 5] = [
-            self.target.as_bytes(),
-            self.profile.as_bytes(),
-            self.rule.as_bytes(),
-            &source,
-            items.as_bytes(),
-        ];
-        let mut digest = Sha256::new();
-        for part in parts {
-            // The length prefix makes the encoding of the parts unambiguous.
-            digest.update((part.len() as u64).to_le_bytes());
-            digest.update(part);
-        }
-        digest.finalize()[..16].iter().map(|byte| format!("{byte:02x}")).collect()
+        let items = self.document.get("items").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        delivery_key(&self.target, (&self.profile, &self.rule), items)
     }
 }
 
@@ -152,14 +145,17 @@ pub(super) async fn settle(
     connection: &mut SqliteConnection,
     record: &DeliveryRecord,
 ) -> Result<(), sqlx::Error> {
-    let (state, delivered, next, error) = match &record.settled {
-        Settled::Delivered => ("delivered", Some(record.at), None, None),
-        Settled::Failed { next_at, error } => ("waiting", None, Some(*next_at), Some(error)),
-        Settled::Dead { error } => ("dead", None, None, Some(error)),
+    let (state, delivered, next, pauses_target, error) = match &record.settled {
+        Settled::Delivered => ("delivered", Some(record.at), None, false, None),
+        Settled::Failed { next_at, pauses_target, error } => {
+            ("waiting", None, Some(*next_at), *pauses_target, Some(error))
+        }
+        Settled::Dead { error } => ("dead", None, None, false, Some(error)),
     };
     sqlx::query(
         "UPDATE deliveries SET state = ?2, attempts = attempts + 1,
-             first_tried_at = coalesce(first_tried_at, ?3), delivered_at = ?4, next_at = ?5, last_error = ?6
+             first_tried_at = coalesce(first_tried_at, ?3), delivered_at = ?4, next_at = ?5, last_error = ?6,
+             pauses_target = ?7
          WHERE id = ?1 AND state = 'waiting'",
     )
     .bind(record.id)
@@ -168,6 +164,7 @@ pub(super) async fn settle(
     .bind(delivered.map(Timestamp::as_millis))
     .bind(next.map(Timestamp::as_millis))
     .bind(error)
+    .bind(pauses_target)
     .execute(&mut *connection)
     .await?;
     if let Some(event) = &record.event {
@@ -195,7 +192,8 @@ pub async fn retry(path: &Path, which: &Which) -> Result<Retried, StoreError> {
     let mut connection = open::for_writing(path).await?;
     let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
     let mut query = QueryBuilder::new(
-        "UPDATE deliveries SET state = 'waiting', attempts = 0, first_tried_at = NULL, next_at = NULL WHERE ",
+        "UPDATE deliveries SET state = 'waiting', attempts = 0, first_tried_at = NULL, next_at = NULL,
+             pauses_target = 0 WHERE ",
     );
     match which {
         Which::Numbers(numbers) => {
@@ -226,23 +224,67 @@ pub async fn retry(path: &Path, which: &Which) -> Result<Retried, StoreError> {
 }
 
 impl Reader {
-    /// The oldest queued delivery of a target.
-    pub async fn next_waiting(&self, target: &str) -> Result<Option<WaitingDelivery>, StoreError> {
-        let row = sqlx::query(
-            "SELECT id, key, source_id, attempts, first_tried_at, next_at FROM deliveries
-             WHERE target = ? AND state = 'waiting' ORDER BY id LIMIT 1",
+    /// The next delivery to a target: the oldest of a source whose deliveries are not delayed by an earlier one
+    /// that failed. If the receiver asked for a pause, none before its end. Times after `latest` result from a
+    /// changed clock and are ignored.
+    pub async fn next_waiting(
+        &self,
+        target: &str,
+        now: Timestamp,
+        latest: Timestamp,
+    ) -> Result<NextDelivery, StoreError> {
+        let pause: Option<i64> = sqlx::query_scalar(
+            "SELECT max(next_at) FROM deliveries INDEXED BY deliveries_pausing
+             WHERE target = ? AND state = 'waiting' AND pauses_target = 1 AND next_at > ? AND next_at <= ?",
         )
         .bind(target)
+        .bind(now.as_millis())
+        .bind(latest.as_millis())
+        .fetch_one(self.pool())
+        .await?;
+        if pause.is_some() {
+            return Ok(NextDelivery::Later(instant(pause)));
+        }
+        let due = sqlx::query(
+            "SELECT id, key, source_id, attempts, first_tried_at
+             FROM deliveries AS due INDEXED BY deliveries_waiting WHERE target = ?1 AND state = 'waiting' AND NOT EXISTS (
+                 SELECT 1 FROM deliveries AS failed INDEXED BY deliveries_failed
+                 WHERE failed.target = ?1 AND failed.source_id = due.source_id AND failed.state = 'waiting'
+                     AND failed.next_at > ?2 AND failed.next_at <= ?3 AND failed.id <= due.id)
+             ORDER BY id LIMIT 1",
+        )
+        .bind(target)
+        .bind(now.as_millis())
+        .bind(latest.as_millis())
         .fetch_optional(self.pool())
         .await?;
-        Ok(row.map(|row| WaitingDelivery {
-            id: row.get(0),
-            key: row.get(1),
-            source: SourceId(row.get(2)),
-            attempts: row.get(3),
-            first_tried_at: instant(row.get(4)),
-            next_at: instant(row.get(5)),
-        }))
+        if let Some(row) = due {
+            return Ok(NextDelivery::Due(WaitingDelivery {
+                id: row.get(0),
+                key: row.get(1),
+                source: SourceId(row.get(2)),
+                attempts: row.get(3),
+                first_tried_at: instant(row.get(4)),
+            }));
+        }
+        let next: Option<i64> = sqlx::query_scalar(
+            "SELECT min(next_at) FROM deliveries INDEXED BY deliveries_failed
+             WHERE target = ? AND state = 'waiting' AND next_at > ? AND next_at <= ?",
+        )
+        .bind(target)
+        .bind(now.as_millis())
+        .bind(latest.as_millis())
+        .fetch_one(self.pool())
+        .await?;
+        Ok(NextDelivery::Later(instant(next)))
+    }
+
+    /// Whether this delivery failed and is to be tried again later. A retry by hand ends that.
+    pub async fn waits_for_retry(&self, id: i64) -> Result<bool, StoreError> {
+        let waits = sqlx::query_scalar(
+            "SELECT EXISTS (SELECT 1 FROM deliveries WHERE id = ? AND state = 'waiting' AND next_at IS NOT NULL)",
+        );
+        Ok(waits.bind(id).fetch_one(self.pool()).await?)
     }
 
     /// The document of a delivery.
@@ -318,19 +360,6 @@ mod tests {
             source: SourceId(1),
             at: Timestamp::from_secs(0),
             document,
-        }
-    }
-
-    #[test]
-    fn keys_differ_between_matches_and_do_not_depend_on_the_time() {
-        let key = delivery("exec:a", "r", "t").key();
-        assert_eq!(key.len(), 32);
-        let later = NewDelivery { at: Timestamp::from_secs(9), ..delivery("exec:a", "r", "t") };
-        assert_eq!(later.key(), key);
-        let others =
-            [("exec:ar", "", "t"), ("exec:b", "r", "t"), ("exec:a", "q", "t"), ("exec:a", "r", "u")];
-        for (target, rule, title) in others {
-            assert_ne!(delivery(target, rule, title).key(), key, "{target} {rule} {title}");
         }
     }
 

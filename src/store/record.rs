@@ -10,7 +10,7 @@ use tidewatch_core::engine::source_memory::SourceMemory;
 use tidewatch_core::model::burst::{BurstChange, BurstEvidence};
 use tidewatch_core::model::probe_forecast::ProbeForecast;
 use tidewatch_core::model::silence::LearnedUntil;
-use tidewatch_core::observe::Observation;
+use tidewatch_core::observe::{Observation, UpdateKind};
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 
@@ -171,10 +171,25 @@ pub struct MatchRecord {
     pub targets: Vec<Arc<str>>,
     /// The document to deliver, without its items.
     pub document: Map<String, Value>,
-    /// The items.
-    pub items: Vec<Value>,
+    /// The matched updates.
+    pub items: Vec<MatchedItem>,
+    /// The number of further matches, which are counted only.
+    pub more: u64,
     /// Whether to deliver now, together with held matches; otherwise these are held too.
     pub deliver_now: bool,
+}
+
+/// An update that a rule matched.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MatchedItem {
+    /// Its kind.
+    pub kind: UpdateKind,
+    /// The key of the item, or the fingerprint of the page's text.
+    pub id: String,
+    /// The hash of its content, if it is an edit.
+    pub content: Option<u64>,
+    /// The fields to deliver, without its `key`.
+    pub fields: Map<String, Value>,
 }
 
 /// The encoded model of a source.
@@ -286,6 +301,8 @@ pub enum Settled {
     Failed {
         /// Earliest time of the next attempt.
         next_at: Timestamp,
+        /// Whether the receiver asked for the pause. Then it holds for all deliveries to the target.
+        pauses_target: bool,
         /// The error message.
         error: String,
     },

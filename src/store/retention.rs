@@ -102,17 +102,19 @@ const ITEMS_REMEMBERED: Span = Span::from_days(180);
 const ROBOTS_REMEMBERED: Span = Span::from_days(30);
 
 /// Statements that take a time and a number of rows. Each has an index by time.
-const PROBES: [&str; 7] = [
+const PROBES: [&str; 5] = [
     "DELETE FROM probes WHERE id IN (SELECT id FROM probes WHERE started_at < ? ORDER BY started_at LIMIT ?)",
     "DELETE FROM plans WHERE id IN (SELECT id FROM plans WHERE made_at < ? ORDER BY made_at LIMIT ?)",
     "DELETE FROM loads WHERE since IN (SELECT since FROM loads WHERE since < ? ORDER BY since LIMIT ?)",
     "DELETE FROM fleet_prices WHERE at IN (SELECT at FROM fleet_prices WHERE at < ? ORDER BY at LIMIT ?)",
+    "DELETE FROM predictions WHERE (day, source_id) IN (
+         SELECT day, source_id FROM predictions WHERE day < ? ORDER BY day LIMIT ?)",
+];
+const DELIVERIES: [&str; 2] = [
     "DELETE FROM deliveries WHERE id IN (
          SELECT id FROM deliveries WHERE state = 'delivered' AND delivered_at < ? ORDER BY delivered_at LIMIT ?)",
     "DELETE FROM deliveries WHERE id IN (
          SELECT id FROM deliveries WHERE state = 'dead' AND created_at < ? ORDER BY created_at LIMIT ?)",
-    "DELETE FROM predictions WHERE (day, source_id) IN (
-         SELECT day, source_id FROM predictions WHERE day < ? ORDER BY day LIMIT ?)",
 ];
 const UPDATES: [&str; 3] = [
     "DELETE FROM updates WHERE id IN (
@@ -129,6 +131,9 @@ const ROBOTS: [&str; 1] = ["DELETE FROM robots WHERE origin IN (
 /// Deletes some old rows. Returns whether more may remain.
 pub(super) async fn delete_batch(connection: &mut SqliteConnection, before: DeleteBefore) -> Result<bool> {
     let mut more = delete(connection, &PROBES, Some(before.probes)).await?;
+    // Not after their updates: when a page had a text before is a part of a delivery's key.
+    let deliveries = before.updates.map_or(before.probes, |updates| updates.max(before.probes));
+    more |= delete(connection, &DELIVERIES, Some(deliveries)).await?;
     more |= delete(connection, &UPDATES, before.updates).await?;
     if let Some(before) = before.updates {
         // Evidence that is learned again begins there: what is not logged is no silence.

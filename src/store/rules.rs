@@ -10,9 +10,11 @@ use sqlx::{Row, SqliteConnection};
 
 use tidewatch_core::engine::action::DueChange;
 use tidewatch_core::engine::rule_counts::{Executable, RuleState};
+use tidewatch_core::observe::UpdateKind;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::Timestamp;
 
+use super::delivery_key::item_key;
 use super::json_rows::text_of;
 use super::outbox::{self, NewDelivery};
 use super::reader::Reader;
@@ -21,67 +23,167 @@ use super::{Connection, StoreError};
 
 type Result = std::result::Result<(), sqlx::Error>;
 
-/// Largest number of matches that a rule holds per source; the oldest are dropped first.
-const MOST_HELD: i64 = 1000;
+/// Largest number of matches that a rule holds per source, and that a document has. Of held ones, the oldest
+/// are dropped first. No rule counts more updates.
+pub const MOST_ITEMS: usize = 1000;
+
+/// Largest size of the items of a document in bytes.
+const LARGEST_ITEMS: usize = 1024 * 1024;
+
+/// A probe whose matches are recorded.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct MatchingProbe {
+    pub(super) source: SourceId,
+    /// The number of its row.
+    pub(super) probe: i64,
+    /// Its end.
+    pub(super) at: Timestamp,
+}
 
 /// Stores the matches of one rule: queues them with all held ones for delivery, or holds them.
 pub(super) async fn record_matches(
     connection: &mut SqliteConnection,
-    source: SourceId,
-    at: Timestamp,
+    by: MatchingProbe,
     matches: &MatchRecord,
 ) -> Result {
+    let found = keyed(connection, by, matches).await?;
     if !matches.deliver_now {
-        let rows = Value::from(matches.items.iter().map(Value::to_string).collect::<Vec<_>>());
-        sqlx::query(
-            "INSERT INTO held_matches (rule, source_id, at, item) SELECT ?1, ?2, ?3, value FROM jsonb_each(?4)",
-        )
-        .bind(&*matches.name)
-        .bind(source.0)
-        .bind(at.as_millis())
-        .bind(rows.to_string())
-        .execute(&mut *connection)
-        .await?;
-        // Bounds matches that are never delivered.
-        sqlx::query(
-            "DELETE FROM held_matches WHERE rule = ?1 AND source_id = ?2 AND id <=
-                 (SELECT id FROM held_matches WHERE rule = ?1 AND source_id = ?2 ORDER BY id DESC LIMIT 1 OFFSET ?3)",
-        )
-        .bind(&*matches.name)
-        .bind(source.0)
-        .bind(MOST_HELD)
-        .execute(connection)
-        .await?;
-        return Ok(());
+        return hold(connection, by, matches, &found).await;
     }
-    let held = sqlx::query("SELECT item FROM held_matches WHERE rule = ? AND source_id = ? ORDER BY id")
-        .bind(&*matches.name)
-        .bind(source.0)
-        .fetch_all(&mut *connection)
-        .await?;
-    let held = held.iter().filter_map(|row| serde_json::from_str(row.get(0)).ok());
-    let items: Vec<Value> = held.chain(matches.items.iter().cloned()).collect();
+    let held =
+        sqlx::query("SELECT item, more FROM held_matches WHERE rule = ? AND source_id = ? ORDER BY id")
+            .bind(&*matches.name)
+            .bind(by.source.0)
+            .fetch_all(&mut *connection)
+            .await?;
+    let no_longer_held: i64 = held.iter().map(|row| row.get::<i64, _>(1)).sum();
+    let held: Vec<Value> = held.iter().filter_map(|row| serde_json::from_str(row.get(0)).ok()).collect();
+    let all = held.len() + found.len();
+    let items = bounded(held, found);
+    let more = matches.more + no_longer_held.unsigned_abs() + (all - items.len()) as u64;
     if items.is_empty() {
         return Ok(());
     }
     let mut document = matches.document.clone();
+    if more > 0 {
+        document.insert("more".to_owned(), Value::from(more));
+    }
     document.insert("items".to_owned(), Value::from(items));
     for target in &matches.targets {
         let delivery = NewDelivery {
             profile: matches.profile.clone(),
             rule: matches.rule.clone(),
             target: target.clone(),
-            source,
-            at,
+            source: by.source,
+            at: by.at,
             document: document.clone(),
         };
         outbox::enqueue(connection, &delivery).await?;
     }
     sqlx::query("DELETE FROM held_matches WHERE rule = ? AND source_id = ?")
         .bind(&*matches.name)
-        .bind(source.0)
+        .bind(by.source.0)
         .execute(connection)
         .await?;
+    Ok(())
+}
+
+/// The items of the record as they are delivered, each with its key.
+async fn keyed(
+    connection: &mut SqliteConnection,
+    by: MatchingProbe,
+    matches: &MatchRecord,
+) -> std::result::Result<Vec<Value>, sqlx::Error> {
+    let source = matches.document.get("source").and_then(Value::as_str).unwrap_or_default();
+    let mut items = Vec::with_capacity(matches.items.len());
+    for item in &matches.items {
+        let before = match item.kind {
+            UpdateKind::Changed => text_before(connection, by, &item.id).await?,
+            UpdateKind::New | UpdateKind::Edited => None,
+        };
+        let key = ("key".to_owned(), Value::from(item_key(source, item, before)));
+        items.push(Value::Object(std::iter::once(key).chain(item.fields.clone()).collect()));
+    }
+    Ok(items)
+}
+
+/// When a page changed to the same text before.
+async fn text_before(
+    connection: &mut SqliteConnection,
+    by: MatchingProbe,
+    text: &str,
+) -> std::result::Result<Option<Timestamp>, sqlx::Error> {
+    let before: Option<i64> = sqlx::query_scalar(
+        "SELECT detected_at FROM updates WHERE source_id = ? AND kind = 'changed' AND key = ? AND probe_id <> ?
+         ORDER BY id DESC LIMIT 1",
+    )
+    .bind(by.source.0)
+    .bind(text)
+    .bind(by.probe)
+    .fetch_optional(connection)
+    .await?;
+    Ok(before.map(Timestamp::from_millis))
+}
+
+/// Those of these items that one document has: first the items of this probe, then the held ones from the
+/// newest on, at least one. They stay in their order.
+fn bounded(mut held: Vec<Value>, mut found: Vec<Value>) -> Vec<Value> {
+    let (mut taken, mut size) = (0, 0);
+    let mut fits = |item: &&Value| {
+        size += item.to_string().len();
+        let fits = taken == 0 || taken < MOST_ITEMS && size <= LARGEST_ITEMS;
+        taken += 1;
+        fits
+    };
+    let of_found = found.iter().take_while(&mut fits).count();
+    let of_held = if of_found == found.len() { held.iter().rev().take_while(&mut fits).count() } else { 0 };
+    found.truncate(of_found);
+    let mut items = held.split_off(held.len() - of_held);
+    items.append(&mut found);
+    items
+}
+
+/// Holds matches until the rule has counted enough updates. Of too many, the oldest are only counted.
+async fn hold(
+    connection: &mut SqliteConnection,
+    by: MatchingProbe,
+    matches: &MatchRecord,
+    found: &[Value],
+) -> Result {
+    let rows = Value::from(found.iter().map(Value::to_string).collect::<Vec<_>>());
+    sqlx::query(
+        "INSERT INTO held_matches (rule, source_id, at, item, more)
+         SELECT ?1, ?2, ?3, value, iif(key = 0, ?5, 0) FROM jsonb_each(?4)",
+    )
+    .bind(&*matches.name)
+    .bind(by.source.0)
+    .bind(by.at.as_millis())
+    .bind(rows.to_string())
+    .bind(i64::try_from(matches.more).unwrap_or(i64::MAX))
+    .execute(&mut *connection)
+    .await?;
+    let dropped: Vec<i64> = sqlx::query_scalar(
+        "DELETE FROM held_matches WHERE rule = ?1 AND source_id = ?2 AND id <=
+             (SELECT id FROM held_matches WHERE rule = ?1 AND source_id = ?2 ORDER BY id DESC LIMIT 1 OFFSET ?3)
+         RETURNING 1 + more",
+    )
+    .bind(&*matches.name)
+    .bind(by.source.0)
+    .bind(MOST_ITEMS as i64)
+    .fetch_all(&mut *connection)
+    .await?;
+    if dropped.is_empty() {
+        return Ok(());
+    }
+    sqlx::query(
+        "UPDATE held_matches SET more = more + ?3 WHERE id =
+             (SELECT min(id) FROM held_matches WHERE rule = ?1 AND source_id = ?2)",
+    )
+    .bind(&*matches.name)
+    .bind(by.source.0)
+    .bind(dropped.iter().sum::<i64>())
+    .execute(connection)
+    .await?;
     Ok(())
 }
 
@@ -220,5 +322,29 @@ impl Reader {
                 exact: row.get(8),
             })
             .collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn items(range: std::ops::Range<usize>, size: usize) -> Vec<Value> {
+        range.map(|n| json!({ "n": n, "text": "x".repeat(size) })).collect()
+    }
+
+    fn numbers(items: &[Value]) -> Vec<u64> {
+        items.iter().map(|item| item["n"].as_u64().unwrap()).collect()
+    }
+
+    #[test]
+    fn a_document_has_the_newest_items_in_their_order() {
+        let few = bounded(items(0..2, 1), items(2..4, 1));
+        assert_eq!(numbers(&few), [0, 1, 2, 3]);
+        let many = bounded(items(0..1000, 1), items(1000..1010, 1));
+        assert_eq!(numbers(&many), (10..1010).collect::<Vec<_>>());
+        let large = bounded(items(0..4, 1), items(4..100, 60_000));
+        assert_eq!(numbers(&large), (4..21).collect::<Vec<_>>());
+        assert_eq!(numbers(&bounded(Vec::new(), items(0..2, 2_000_000))), [0]);
     }
 }

@@ -137,3 +137,15 @@ async fn a_file_that_cannot_be_written_is_tried_again_and_no_link_is_followed() 
     assert_eq!(fs::read_to_string(&precious).unwrap(), "precious");
     until_found("only the feed is left", async || fs::read_dir(&folder).unwrap().count() == 1).await;
 }
+
+#[tokio::test]
+async fn matches_that_a_document_only_counts_are_an_entry() {
+    let fixture = Fixture::stopped(1.0).await;
+    let path = fixture.path("news.atom");
+    let fixture = fixture.run_with(vec![atom(&path, 10)]);
+    let mut many = document("one");
+    many.insert("more".to_owned(), json!(4980));
+    fixture.insert_row("k", "atom:news", &many).await;
+    fixture.delivered(1).await;
+    assert_eq!(titles(&read(&path)), ["one", "and 4980 more matches"]);
+}

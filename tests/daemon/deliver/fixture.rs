@@ -15,13 +15,16 @@ use tidewatch::deliver::dispatcher::Dispatcher;
 use tidewatch::fetch::client::Fetcher;
 use tidewatch::store::deliveries::{DeliveryRow, Filter};
 use tidewatch::store::reader::Reader;
-use tidewatch::store::record::{MatchRecord, ProbeOutcome, ProbeRecord, StoredColumns, ValidatorsChange};
+use tidewatch::store::record::{
+    MatchRecord, MatchedItem, ProbeOutcome, ProbeRecord, StoredColumns, ValidatorsChange,
+};
 use tidewatch::store::sync::Listed;
 use tidewatch::store::writer::{Write, Writer, WriterHandle};
 use tidewatch::store::{load, open};
 use tidewatch_core::engine::action::Attempt;
 use tidewatch_core::engine::reason::Reason;
 use tidewatch_core::engine::source_memory::{Due, SourceMemory};
+use tidewatch_core::observe::UpdateKind;
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
@@ -120,6 +123,8 @@ pub struct Fixture {
     pub clock: Clock,
     pub reader: Reader,
     pub source: SourceId,
+    /// The source `b`.
+    pub other_source: SourceId,
     pub wake: Arc<Notify>,
     handle: WriterHandle,
     targets: watch::Sender<Arc<Vec<Arc<TargetConfig>>>>,
@@ -134,11 +139,14 @@ impl Fixture {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("t.db");
         let mut connection = open::for_writing(&path).await.unwrap();
-        let listed =
-            Listed { name: "a".into(), url: "http://a/".into(), kind: "feed", policy: "auto", group: None };
-        load::begin(&mut connection, &[listed], at(0)).await.unwrap();
+        let listed = ["a", "b"].map(|name| {
+            let url = format!("http://{name}/");
+            Listed { name: name.into(), url, kind: "feed", policy: "auto", group: None }
+        });
+        load::begin(&mut connection, &listed, at(0)).await.unwrap();
         let reader = Reader::open(&path).await.unwrap();
-        let source = reader.sources().await.unwrap()[0].id;
+        let sources = reader.sources().await.unwrap();
+        let (source, other_source) = (sources[0].id, sources[1].id);
         let (writer, handle) = Writer::new(connection);
         let (stop, stopped) = oneshot::channel();
         tokio::spawn(writer.run(stopped));
@@ -156,6 +164,7 @@ impl Fixture {
             clock: Clock::accelerated(at(0), speed),
             reader,
             source,
+            other_source,
             wake: Arc::default(),
             handle,
             targets: watch::channel(Arc::default()).0,
@@ -211,30 +220,44 @@ impl Fixture {
     /// Writes documents with these titles into the outbox, as after a probe that matched them, and wakes
     /// the dispatcher.
     pub async fn enqueue(&self, target: &str, titles: &[&str]) {
+        self.enqueue_from(self.source, target, titles).await;
+    }
+
+    /// The same for a probe of that source.
+    pub async fn enqueue_from(&self, source: SourceId, target: &str, titles: &[&str]) {
+        self.matched(source, target, titles, true).await;
+    }
+
+    /// Matches of a rule that has not counted enough updates.
+    pub async fn hold(&self, target: &str, titles: &[&str]) {
+        self.matched(self.source, target, titles, false).await;
+    }
+
+    async fn matched(&self, source: SourceId, target: &str, titles: &[&str], deliver_now: bool) {
         let matched = |title: &&str| {
             let mut document = document(title);
-            let items = document.remove("items").and_then(|items| items.as_array().cloned());
+            let items = document.remove("items").and_then(|items| items.as_array().cloned()).unwrap();
+            let item = |fields: &Value| MatchedItem {
+                kind: UpdateKind::New,
+                id: format!("{title} of {}", source.0),
+                content: None,
+                fields: fields.as_object().unwrap().clone(),
+            };
             MatchRecord {
                 name: "me/all".into(),
                 profile: "me".into(),
                 rule: "all".into(),
                 targets: vec![target.into()],
                 document,
-                items: items.unwrap(),
-                deliver_now: true,
+                items: items.iter().map(item).collect(),
+                more: 0,
+                deliver_now,
             }
         };
         let now = self.clock.now();
         let (policy, reason) = (Policy::Uniform, Reason::Policy);
         let record = ProbeRecord {
-            attempt: Attempt {
-                source: self.source,
-                due: now,
-                started: now,
-                policy,
-                reason,
-                forecast: None,
-            },
+            attempt: Attempt { source, due: now, started: now, policy, reason, forecast: None },
             finished: now,
             outcome: ProbeOutcome::Updated,
             http_status: Some(200),
@@ -258,6 +281,16 @@ impl Fixture {
         };
         self.write(Write::Ended(Box::new(record))).await;
         self.wake.notify_one();
+    }
+
+    /// Adds a source to the store.
+    pub async fn add_source(&self, name: &str) -> SourceId {
+        let mut connection = open::for_writing(&self.store()).await.unwrap();
+        let added = sqlx::query_scalar(
+            "INSERT INTO sources (name, url, kind, policy, added_at)
+             VALUES (?, 'http://c/', 'feed', 'auto', 0) RETURNING id",
+        );
+        SourceId(added.bind(name).fetch_one(&mut connection).await.unwrap())
     }
 
     /// Writes a document into the outbox that no probe can produce.

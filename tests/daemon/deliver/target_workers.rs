@@ -203,3 +203,45 @@ async fn a_changed_target_holds_from_the_next_attempt_on() {
     assert_eq!(new.requests().iter().map(title).collect::<Vec<_>>(), ["x", "y", "z"]);
     assert_eq!(new.most_in_flight(), 1);
 }
+
+#[tokio::test]
+async fn a_target_that_takes_nothing_gets_few_requests_whatever_the_number_of_sources() {
+    let fixture = Fixture::stopped(3600.0).await;
+    let (clock, well_at) = (fixture.clock.clone(), OnceLock::new());
+    let web = LoopbackServer::start(move |_| {
+        let now = clock.now();
+        Reply::new(if now < *well_at.get_or_init(|| now + HOUR) { 500 } else { 200 })
+    })
+    .await;
+    let fixture = fixture.run_with(vec![webhook("webhook:a", web.url("/"))]);
+    for n in 0..40 {
+        let source = fixture.add_source(&format!("source {n}")).await;
+        fixture.enqueue_from(source, "webhook:a", &["first", "second"]).await;
+    }
+    fixture.delivered(80).await;
+    let repeats = web.requests().len() - 80;
+    assert!((1..=25).contains(&repeats), "{repeats} failed requests in an hour");
+}
+
+#[tokio::test]
+async fn a_pause_that_a_receiver_asks_for_holds_for_all_sources_also_after_a_restart() {
+    let web = LoopbackServer::start(|seen| match seen.order {
+        0 => Reply::new(429).header("Retry-After", "80000"),
+        _ => Reply::new(200),
+    })
+    .await;
+    let mut fixture = Fixture::running(1.0, vec![webhook("webhook:a", web.url("/"))]).await;
+    fixture.enqueue("webhook:a", &["x"]).await;
+    let row = fixture.failed("webhook:a").await;
+    fixture.enqueue_from(fixture.other_source, "webhook:a", &["y"]).await;
+    fixture.stop().await;
+    fixture.start();
+    // Another target shows that the dispatcher works.
+    fixture.configure(vec![webhook("webhook:a", web.url("/")), webhook("webhook:b", web.url("/"))]);
+    fixture.enqueue("webhook:b", &["z"]).await;
+    fixture.delivered(1).await;
+    assert_eq!(web.requests().len(), 2);
+    let again = retry(&fixture.store(), &Which::Numbers(vec![row.id])).await.unwrap();
+    assert_eq!(again, Retried::Waiting(1));
+    fixture.delivered(3).await;
+}

@@ -3,6 +3,7 @@
 
 mod commands;
 mod daemon;
+mod deliveries;
 mod descriptors;
 mod forecasts;
 mod hostile;
