@@ -197,7 +197,7 @@ fn show_request(
 ) -> Result<(), CliError> {
     // Secrets are not read; only their places are shown.
     let spec = spec(config, source, adopted);
-    let request = request(&spec, http::HeaderMap::new(), inputs, config.fetch.max_items);
+    let request = request(&spec, http::HeaderMap::new(), inputs, &config.fetch);
     writeln!(out, "GET {}", request.url)?;
     for (name, value) in crate::fetch::client::common_headers(config.daemon.contact.as_deref())
         .map_err(|error| CliError::Refused(error.message))?

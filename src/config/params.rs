@@ -37,6 +37,15 @@ pub struct FetchParams {
     pub resolve: Vec<(String, std::net::IpAddr)>,
 }
 
+impl FetchParams {
+    /// The limits within which documents are read, as text. One that they refuse may be readable within others, also by
+    /// another version.
+    pub fn reading_limits(&self) -> String {
+        let Self { max_body, max_items, .. } = self;
+        format!("tidewatch {}, max_body {max_body}, max_items {max_items}", env!("CARGO_PKG_VERSION"))
+    }
+}
+
 /// `[rate]`: rate estimation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RateParams {

@@ -5,15 +5,18 @@
 //! failure is a result of the probe and never ends the daemon. Must not decide anything about schedules.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::HeaderMap;
 
 use crate::clock::ThreadTime;
+use crate::config::params::FetchParams;
 use crate::config::profile::RulesConfig;
 use crate::config::source::SourceConfig;
 use crate::fetch::answer::HttpAnswer;
-use crate::fetch::body::WireBody;
-use crate::fetch::client::Fetcher;
+use crate::fetch::body::{UnreadBody, WireBody};
+use crate::fetch::body_memory::BodyRoom;
+use crate::fetch::decode::DecodeError;
 use crate::fetch::host_group::host_group;
 use crate::fetch::request::{FetchRequest, Validators};
 use crate::fetch::secret;
@@ -21,7 +24,9 @@ use crate::store::StoreError;
 use crate::store::attempts::RequestInputs;
 use crate::store::probe_inputs::ProbeInputs;
 use crate::store::reader::Reader;
-use crate::store::record::{BeliefsRecord, DocumentRecord, ProbeOutcome, StoredColumns, ValidatorsChange};
+use crate::store::record::{
+    BeliefsRecord, DocumentRecord, ProbeOutcome, StoredColumns, UnreadDocument, ValidatorsChange,
+};
 use tidewatch_core::engine::action::Attempt;
 use tidewatch_core::engine::event::{Failure, MovedTo, ProbeAnswer, ProbeReport, RuleReading};
 use tidewatch_core::engine::params::HostGroup;
@@ -32,7 +37,7 @@ use tidewatch_core::model::source_model::ModelUpdate;
 use tidewatch_core::observe::limits::ReadingLimits;
 use tidewatch_core::observe::{
     self, FeedItem, FetchedDocument, Fingerprints, Observation, PageText, ParsedFeed, SourceKind,
-    StoredView, UpdateKind, compare,
+    StoredView, Unreadable, UpdateKind, compare,
 };
 use tidewatch_core::planning::expected::since_last_probe;
 use tidewatch_core::source_id::SourceId;
@@ -86,6 +91,8 @@ pub struct Finished {
     pub rules: Arc<RulesConfig>,
     /// The source as deliveries describe it; `None` if the probe failed.
     pub described: Option<Arc<SourceConfig>>,
+    /// The memory that the document takes.
+    pub room: Option<Arc<BodyRoom>>,
 }
 
 impl Finished {
@@ -137,6 +144,7 @@ impl Finished {
             false_alarms: 0.0,
             rules: Arc::default(),
             described: None,
+            room: None,
         }
     }
 }
@@ -153,6 +161,7 @@ pub async fn probe(context: &ProbeContext, launch: Launch) -> Finished {
                 Finished::failed(attempt, context.clock.now(), stopped.failure, stopped.error);
             finished.http_status = stopped.http_status;
             finished.answered_by = stopped.answered_by;
+            finished.validators = stopped.validators;
             finished.crawl_delay = crawl_delay;
             finished
         }
@@ -172,7 +181,7 @@ async fn run_probe(
         return Err(Stopped::new(Failure::Interrupted, "no HTTP client is configured"));
     };
     let headers = headers(&launch.spec).await.map_err(|error| Stopped::new(Failure::Interrupted, error))?;
-    let request = request(&launch.spec, headers, &launch.inputs, fetcher.max_items());
+    let request = request(&launch.spec, headers, &launch.inputs, fetcher.params());
     if source.robots {
         ask_robots(context, fetcher, launch, &request, crawl_delay).await?;
     }
@@ -189,7 +198,14 @@ async fn run_probe(
         answered_by: host_group(&answer.final_url),
     };
     match answer.status {
-        304 if conditional => probe.unchanged(context, &answer, ProbeOutcome::NotModified).await,
+        304 if conditional => match &launch.inputs.unread {
+            None => probe.unchanged(context, &answer, ProbeOutcome::NotModified).await,
+            Some(unread) => {
+                let error =
+                    format!("HTTP 304: the document that was not read is unchanged: {}", unread.error);
+                Err(probe.unreadable(&answer, error))
+            }
+        },
         200 => probe.document(context, answer).await,
         _ => Err(refused(&answer)),
     }
@@ -273,15 +289,26 @@ impl ProbeExchange<'_> {
 
     /// An answer with a document. An unchanged one is not parsed.
     async fn document(&self, context: &ProbeContext, mut answer: HttpAnswer) -> Result<Finished, Stopped> {
-        let body = std::mem::take(&mut answer.body);
+        let body = match std::mem::replace(&mut answer.body, Ok(WireBody::default())) {
+            Ok(body) => body,
+            Err(error @ UnreadBody::NoRoom(_)) => {
+                return Err(Stopped::new(Failure::Interrupted, error.to_string()));
+            }
+            Err(error @ UnreadBody::TooLarge(_)) => return Err(self.not_read(&answer, error.to_string())),
+        };
         let large = body.wire_bytes() > SMALL_BODY;
         let read_as = self.read_as(&answer);
         let hashing = move || {
+            let time = ThreadTime::start();
             let parts: Vec<&[u8]> = read_as.iter().map(String::as_bytes).collect();
-            (body.hash(&parts), body)
+            let hash = body.hash(&parts, &|| time.used() > LONGEST_READING);
+            (hash, time.used(), body)
         };
         let hashed = context.readers.run(large, hashing).await;
-        let (hash, body) = hashed.ok_or_else(|| self.unreadable(&answer, READER_PANICKED.to_owned()))?;
+        let (hash, used, body) =
+            hashed.ok_or_else(|| self.unreadable(&answer, READER_PANICKED.to_owned()))?;
+        let hash =
+            hash.ok_or_else(|| self.not_read(&answer, "the body takes too long to hash".to_owned()))?;
         let bytes = body.wire_bytes() as u64;
         if self.launch.inputs.body_hash == Some(hash) {
             let finished = self.unchanged(context, &answer, ProbeOutcome::Unchanged).await?;
@@ -289,8 +316,8 @@ impl ProbeExchange<'_> {
         }
         let inputs = self.probe_inputs(context).await?;
         let (expected, fitted_at) = (self.expected(&inputs), inputs.fitted_at);
-        let Read { observation, learned, beliefs, matches } =
-            self.read(context, &answer, body, inputs).await?;
+        let Read { observation, learned, beliefs, matches, room } =
+            self.read(context, &answer, (body, used), inputs).await?;
         // An edit is no update of which a rate could be learned.
         let new = observation.updates.iter().filter(|update| update.kind != UpdateKind::Edited).count();
         let mut answered = answered(&answer);
@@ -316,6 +343,7 @@ impl ProbeExchange<'_> {
             observation: Some(observation),
             beliefs,
             document: Some(self.document_record(Some(hash), learned.learned, fitted_at)),
+            room: Some(Arc::new(room)),
             ..self.done(&answer, answered)
         };
         Ok(finished.with_bytes(bytes))
@@ -333,7 +361,10 @@ impl ProbeExchange<'_> {
     }
 
     fn max_items(&self) -> usize {
-        self.launch.fetcher.as_ref().map_or(ReadingLimits::USUAL.items, Fetcher::max_items)
+        self.launch
+            .fetcher
+            .as_ref()
+            .map_or(ReadingLimits::USUAL.items, |fetcher| fetcher.params().max_items)
     }
 
     async fn probe_inputs(&self, context: &ProbeContext) -> Result<ProbeInputs, Stopped> {
@@ -351,16 +382,17 @@ impl ProbeExchange<'_> {
         ProbedUpdates { kind, last, now: self.attempt.started, seen, except: None }
     }
 
-    /// Parses a document, and learns from what differs from earlier ones.
+    /// Parses a document, and learns from what differs from earlier ones. Some time was `used` for it already.
     async fn read(
         &self,
         context: &ProbeContext,
         answer: &HttpAnswer,
-        body: WireBody,
+        (mut body, used): (WireBody, Duration),
         inputs: ProbeInputs,
     ) -> Result<Read, Stopped> {
         let large = body.wire_bytes() > if body.is_encoded() { SMALL_ENCODED } else { SMALL_BODY };
-        let (parsed, inputs) = self.parse(context, answer, (large, body), inputs).await?;
+        body.make_room().await;
+        let (parsed, inputs, room) = self.parse(context, answer, (large, body, used), inputs).await?;
         let older = match &parsed {
             ParsedDocument::Feed(feed) => self.older(context, feed, &inputs.seen).await?,
             ParsedDocument::Page(_) => Fingerprints::new(),
@@ -383,7 +415,7 @@ impl ProbeExchange<'_> {
             let learned = model.learn(&probed, modified_at);
             let beliefs = learned.changed.then(|| model.record(&learned.update));
             let matches = rule_checks::matches(&rules, &spec.source, &mut observation);
-            Ok(Read { observation, learned, beliefs, matches })
+            Ok(Read { observation, learned, beliefs, matches, room })
         };
         let read = context.readers.run(large, comparing).await;
         read.unwrap_or_else(|| Err(READER_PANICKED.to_owned()))
@@ -395,28 +427,32 @@ impl ProbeExchange<'_> {
         &self,
         context: &ProbeContext,
         answer: &HttpAnswer,
-        (large, body): (bool, WireBody),
+        (large, body, used): (bool, WireBody, Duration),
         inputs: ProbeInputs,
-    ) -> Result<(ParsedDocument, ProbeInputs), Stopped> {
+    ) -> Result<(ParsedDocument, ProbeInputs, BodyRoom), Stopped> {
         let source = Arc::clone(&self.launch.spec.source);
         let (url, content_type) = (answer.final_url.to_string(), answer.content_type.clone());
         let items = self.max_items();
-        let parsing = move || -> Result<(ParsedDocument, ProbeInputs), String> {
-            let bytes = body.decoded().map_err(|error| error.to_string())?;
+        let parsing = move || -> Result<(ParsedDocument, ProbeInputs, BodyRoom), UnreadReason> {
             let time = ThreadTime::start();
-            let limits = ReadingLimits { items, out_of_time: &|| time.used() > LONGEST_READING };
+            let out_of_time = || used + time.used() > LONGEST_READING;
+            let (bytes, room) = body.decoded(&out_of_time).map_err(UnreadReason::from)?;
+            let limits = ReadingLimits { items, out_of_time: &out_of_time };
             let content_type = content_type.as_deref();
             let document = FetchedDocument { bytes: &bytes, content_type, url: &url, limits };
             let parsed = match source.kind {
                 SourceKind::Feed => observe::feed::read(&document, &inputs.seen).map(ParsedDocument::Feed),
                 SourceKind::Page => observe::page::read(&document, &source.page).map(ParsedDocument::Page),
             };
-            Ok((parsed.map_err(|error| error.to_string())?, inputs))
+            Ok((parsed.map_err(UnreadReason::from)?, inputs, room))
         };
         let parsed = context.readers.run(large, parsing).await;
-        parsed
-            .unwrap_or_else(|| Err(READER_PANICKED.to_owned()))
-            .map_err(|error| self.unreadable(answer, error))
+        parsed.unwrap_or_else(|| Err(UnreadReason::Otherwise(READER_PANICKED.to_owned()))).map_err(
+            |refused| match refused {
+                UnreadReason::ByOurLimits(error) => self.not_read(answer, error),
+                UnreadReason::Otherwise(error) => self.unreadable(answer, error),
+            },
+        )
     }
 
     /// Those of these items that the source had before its last document.
@@ -447,6 +483,20 @@ impl ProbeExchange<'_> {
         }
     }
 
+    /// A document that our own limits refused. Its validators are kept: the same bytes would be refused again.
+    fn not_read(&self, answer: &HttpAnswer, error: String) -> Stopped {
+        let (etag, last_modified) = (answer.etag.clone(), answer.last_modified.clone());
+        let within = self.launch.fetcher.as_ref().map(|fetcher| fetcher.params().reading_limits());
+        let validators = match within {
+            Some(within) if etag.is_some() || last_modified.is_some() => {
+                let unread = UnreadDocument { error: error.clone(), within };
+                ValidatorsChange::Unread { url: answer.final_url.to_string(), etag, last_modified, unread }
+            }
+            _ => ValidatorsChange::Keep,
+        };
+        Stopped { validators, ..self.unreadable(answer, error) }
+    }
+
     /// The change to the stored validators. Those of a 304 replace only what it carries.
     fn validators(&self, answer: &HttpAnswer) -> ValidatorsChange {
         let known = &self.launch.inputs;
@@ -459,7 +509,8 @@ impl ProbeExchange<'_> {
             };
         }
         let url = answer.final_url.as_str();
-        let same = known.validators_url.as_deref() == Some(url)
+        let same = known.unread.is_none()
+            && known.validators_url.as_deref() == Some(url)
             && (&etag, &last_modified) == (&known.etag, &known.last_modified);
         match same {
             true => ValidatorsChange::Keep,
@@ -517,10 +568,16 @@ pub async fn recall(
     Ok(())
 }
 
-/// The request for a source, with its stored validators, if any. Not if another limit of items cut the last document:
-/// a 304 would hide what the new limit allows to read.
-pub fn request(spec: &Spec, headers: HeaderMap, inputs: &RequestInputs, max_items: usize) -> FetchRequest {
-    let as_now = inputs.cut_at.is_none_or(|items| items == max_items);
+/// The request for a source, with its stored validators, if any. Not if other limits cut or refused the last document:
+/// a 304 would hide what the new limits allow to read.
+pub fn request(
+    spec: &Spec,
+    headers: HeaderMap,
+    inputs: &RequestInputs,
+    params: &FetchParams,
+) -> FetchRequest {
+    let as_now = inputs.cut_at.is_none_or(|items| items == params.max_items)
+        && inputs.unread.as_ref().is_none_or(|unread| unread.within == params.reading_limits());
     let validators = inputs.validators_url.clone().filter(|_| as_now).and_then(|url| {
         let (etag, last_modified) = (inputs.etag.clone(), inputs.last_modified.clone());
         (etag.is_some() || last_modified.is_some()).then_some(Validators { url, etag, last_modified })
@@ -554,6 +611,40 @@ struct Read {
     learned: LearnedProbe,
     beliefs: Option<BeliefsRecord>,
     matches: Vec<RuleMatches>,
+    room: BodyRoom,
+}
+
+/// Why a document was not read.
+enum UnreadReason {
+    /// The same bytes would be refused again.
+    ByOurLimits(String),
+    /// Another document was sent than the publisher meant, or its reader is wrong.
+    Otherwise(String),
+}
+
+impl From<DecodeError> for UnreadReason {
+    fn from(error: DecodeError) -> Self {
+        match error {
+            DecodeError::Truncated(_) | DecodeError::Corrupt(_) => Self::Otherwise(error.to_string()),
+            DecodeError::Unknown(_)
+            | DecodeError::TooMany(_)
+            | DecodeError::TooLarge(_)
+            | DecodeError::TooManyMembers(_)
+            | DecodeError::TooSlow(_)
+            | DecodeError::Bomb => Self::ByOurLimits(error.to_string()),
+        }
+    }
+}
+
+impl From<Unreadable> for UnreadReason {
+    fn from(error: Unreadable) -> Self {
+        match error {
+            Unreadable::TooComplex(_) => Self::ByOurLimits(error.to_string()),
+            Unreadable::NotAFeed(_) | Unreadable::NothingSelected(_) | Unreadable::SuddenlyEmpty => {
+                Self::Otherwise(error.to_string())
+            }
+        }
+    }
 }
 
 #[cfg(test)]

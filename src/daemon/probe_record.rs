@@ -44,6 +44,7 @@ pub fn probe_record(finished: Finished, result: ProbeResult) -> ProbeRecord {
         matches,
         rules: result.rule_effects.states,
         compared,
+        room: finished.room,
     }
 }
 

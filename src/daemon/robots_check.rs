@@ -5,6 +5,8 @@
 
 use http::HeaderMap;
 
+use crate::clock::ThreadTime;
+use crate::fetch::answer::HttpAnswer;
 use crate::fetch::client::Fetcher;
 use crate::fetch::request::FetchRequest;
 use crate::fetch::robots::{Robots, kept, robots_url};
@@ -13,7 +15,7 @@ use crate::store::writer::Write;
 use tidewatch_core::engine::event::Failure;
 use tidewatch_core::time::Span;
 
-use super::document_readers::SMALL_BODY;
+use super::document_readers::{LONGEST_READING, SMALL_BODY};
 use super::messages::Launch;
 use super::probe_context::ProbeContext;
 use super::stopped_probe::{Stopped, refused};
@@ -52,13 +54,19 @@ pub(super) async fn ask_robots(
             let answer = fetcher.get(&ask, &context.clock).await;
             let throttled = answer.as_ref().ok().filter(|answer| answer.throttled).map(refused);
             let (http_status, body) = match answer {
-                Ok(answer) => {
-                    let large = answer.body.is_encoded() || answer.body.wire_bytes() > SMALL_BODY;
+                Ok(HttpAnswer { status, body: Ok(mut body), .. }) => {
+                    let large = body.is_encoded() || body.wire_bytes() > SMALL_BODY;
+                    body.make_room().await;
+                    let decoding = move || {
+                        let time = ThreadTime::start();
+                        let decoded = body.decoded(&|| time.used() > LONGEST_READING);
+                        kept(decoded.map(|(bytes, _)| bytes).unwrap_or_default())
+                    };
                     // A body that cannot be decoded counts as no answer.
-                    let decoded = context.readers.run(large, move || answer.body.decoded()).await;
-                    decoded.map_or((0, Vec::new()), |body| (answer.status, kept(body.unwrap_or_default())))
+                    let decoded = context.readers.run(large, decoding).await;
+                    decoded.map_or((0, Vec::new()), |body| (status, body))
                 }
-                Err(_) => (0, Vec::new()),
+                Ok(HttpAnswer { body: Err(_), .. }) | Err(_) => (0, Vec::new()),
             };
             let mut record = RobotsRecord { origin, fetched_at: context.clock.now(), http_status, body };
             let reachable = (200..500).contains(&http_status) && http_status != 429;

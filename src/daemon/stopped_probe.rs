@@ -2,6 +2,7 @@
 
 use crate::fetch::answer::HttpAnswer;
 use crate::fetch::host_group::host_group;
+use crate::store::record::ValidatorsChange;
 use tidewatch_core::engine::event::Failure;
 use tidewatch_core::engine::params::HostGroup;
 
@@ -11,11 +12,18 @@ pub(super) struct Stopped {
     pub(super) error: String,
     pub(super) http_status: Option<u16>,
     pub(super) answered_by: Option<HostGroup>,
+    pub(super) validators: ValidatorsChange,
 }
 
 impl Stopped {
     pub(super) fn new(failure: Failure, error: impl Into<String>) -> Self {
-        Self { failure, error: error.into(), http_status: None, answered_by: None }
+        Self {
+            failure,
+            error: error.into(),
+            http_status: None,
+            answered_by: None,
+            validators: ValidatorsChange::Keep,
+        }
     }
 }
 
@@ -39,5 +47,5 @@ pub(super) fn refused(answer: &HttpAnswer) -> Stopped {
         _ => {}
     }
     let answered_by = Some(host_group(&answer.final_url));
-    Stopped { failure, error, http_status: Some(answer.status), answered_by }
+    Stopped { http_status: Some(answer.status), answered_by, ..Stopped::new(failure, error) }
 }

@@ -2,11 +2,11 @@
 
 use url::Url;
 
-use super::body::WireBody;
+use super::body::{UnreadBody, WireBody};
 use tidewatch_core::time::{Span, Timestamp};
 
 /// The response after all redirects.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct HttpAnswer {
     /// Status of the last hop.
     pub status: u16,
@@ -29,6 +29,6 @@ pub struct HttpAnswer {
     pub throttled: bool,
     /// `Content-Type`.
     pub content_type: Option<String>,
-    /// The body, not yet decoded. Empty unless 2xx.
-    pub body: WireBody,
+    /// The body, not yet decoded. Empty unless 2xx. Our own limits may refuse it, and the headers are valid then.
+    pub body: Result<WireBody, UnreadBody>,
 }

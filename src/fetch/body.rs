@@ -10,6 +10,7 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 
 use super::address::host_of;
+use super::body_memory::{BodyMemory, BodyRoom};
 use super::decode::{self, Coding, DecodeError};
 use super::error::FetchError;
 use super::failure::explain;
@@ -20,12 +21,30 @@ use tidewatch_core::time::Span;
 /// Minimum mean speed after one `read_timeout`; a slower body is refused.
 const SLOWEST_BYTES_PER_SECOND: f64 = 256.0;
 
+/// First capacity for the bytes of a body.
+const SMALLEST_CAPACITY: usize = 8 << 10;
+
+/// Bytes that are hashed between two checks of the time.
+const HASHED_AT_ONCE: usize = 1 << 20;
+
+/// Why the body of an answer was not read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum UnreadBody {
+    /// It is larger than `max_body`.
+    #[error("the body is larger than max_body ({0} bytes); raise [fetch] max_body to read it")]
+    TooLarge(usize),
+    /// Other bodies took all memory. No fault of the source.
+    #[error("other large bodies took all memory for {0}; it is probed again later")]
+    NoRoom(Span),
+}
+
 /// A body as it was received; empty by default.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub struct WireBody {
     bytes: Vec<u8>,
     codings: Vec<Coding>,
     max_body: usize,
+    room: BodyRoom,
 }
 
 impl WireBody {
@@ -39,25 +58,43 @@ impl WireBody {
         !self.codings.is_empty()
     }
 
-    /// A hash of the bytes and of what else decides how they are read.
-    pub fn hash(&self, read_as: &[&[u8]]) -> u64 {
+    /// A hash of the bytes and of what else decides how they are read; `None` if it takes too long.
+    pub fn hash(&self, read_as: &[&[u8]], out_of_time: &dyn Fn() -> bool) -> Option<u64> {
         let mut digest = Sha256::new();
         let codings = format!("{:?}", self.codings);
         for part in read_as.iter().copied().chain([codings.as_bytes(), &self.bytes]) {
             // The length prefix makes the encoding of the parts unambiguous.
             digest.update((part.len() as u64).to_le_bytes());
-            digest.update(part);
+            for piece in part.chunks(HASHED_AT_ONCE) {
+                if out_of_time() {
+                    return None;
+                }
+                digest.update(piece);
+            }
         }
         let hash = digest.finalize();
-        u64::from_le_bytes(std::array::from_fn(|at| hash[at]))
+        Some(u64::from_le_bytes(std::array::from_fn(|at| hash[at])))
     }
 
-    /// Decodes the body. Bounded but maybe slow: large bodies belong on a blocking thread.
-    pub fn decoded(self) -> Result<Vec<u8>, DecodeError> {
-        if self.codings.is_empty() {
-            return Ok(self.bytes);
+    /// Waits until there is room for all that decoding may give.
+    pub async fn make_room(&mut self) {
+        if self.is_encoded() {
+            // The input of each coding is held together with its output.
+            let decoded = decode::most_decoded(self.bytes.len(), self.max_body);
+            self.room.grow(self.bytes.len() + decoded * self.codings.len()).await;
         }
-        decode::decode(self.bytes, &self.codings, self.max_body)
+    }
+
+    /// Decodes the body. Bounded but maybe slow: large bodies belong on a blocking thread. Returns with it the room
+    /// that it takes, to be kept for as long as what is made of it.
+    pub fn decoded(self, out_of_time: &dyn Fn() -> bool) -> Result<(Vec<u8>, BodyRoom), DecodeError> {
+        let Self { bytes, codings, max_body, mut room } = self;
+        if codings.is_empty() {
+            return Ok((bytes, room));
+        }
+        let decoded = decode::decode(bytes, &codings, max_body, out_of_time)?;
+        room.shrink(decoded.len());
+        Ok((decoded, room))
     }
 }
 
@@ -65,23 +102,28 @@ impl WireBody {
 pub(super) async fn read(
     response: reqwest::Response,
     params: &FetchParams,
-) -> Result<WireBody, FetchError> {
+    memory: &BodyMemory,
+) -> Result<Result<WireBody, UnreadBody>, FetchError> {
     let codings =
         decode::codings(response.headers()).map_err(|error| FetchError::remote(error.to_string()))?;
-    let bytes = read_wire(response, params).await?;
-    Ok(WireBody { bytes, codings, max_body: params.max_body })
+    let body = WireBody { bytes: Vec::new(), codings, max_body: params.max_body, room: memory.for_body() };
+    read_wire(response, params, body).await
 }
 
-async fn read_wire(mut response: reqwest::Response, params: &FetchParams) -> Result<Vec<u8>, FetchError> {
+async fn read_wire(
+    mut response: reqwest::Response,
+    params: &FetchParams,
+    mut body: WireBody,
+) -> Result<Result<WireBody, UnreadBody>, FetchError> {
     let max_body = params.max_body;
-    let too_large = || FetchError::remote(format!("the body is larger than max_body ({max_body} bytes)"));
+    let too_large = Ok(Err(UnreadBody::TooLarge(max_body)));
     if response.content_length().is_some_and(|announced| announced > max_body as u64) {
-        return Err(too_large());
+        return too_large;
     }
     let host = host_of(response.url());
     let stopwatch = Stopwatch::start();
     let read_timeout = params.read_timeout.to_duration();
-    let mut wire = Vec::new();
+    let wire = &mut body.bytes;
     loop {
         let piece = patience(read_timeout, response.chunk())
             .await
@@ -95,9 +137,18 @@ async fn read_wire(mut response: reqwest::Response, params: &FetchParams) -> Res
                 reached: true,
                 ..explain("the body broke off from", &host, &error)
             })?;
-        let Some(piece) = piece else { return Ok(wire) };
-        if wire.len() + piece.len() > max_body {
-            return Err(too_large());
+        let Some(piece) = piece else { return Ok(Ok(body)) };
+        let length = wire.len() + piece.len();
+        if length > max_body {
+            return too_large;
+        }
+        if length > wire.capacity() {
+            let capacity = length.next_power_of_two().max(SMALLEST_CAPACITY).min(max_body);
+            let room = body.room.grow(capacity);
+            if patience(read_timeout, room).await.is_err() {
+                return Ok(Err(UnreadBody::NoRoom(params.read_timeout)));
+            }
+            wire.reserve_exact(capacity - wire.len());
         }
         wire.extend_from_slice(&piece);
         if is_too_slow(wire.len(), stopwatch.elapsed(), read_timeout) {
@@ -116,20 +167,37 @@ fn is_too_slow(bytes: usize, elapsed: Duration, grace: Duration) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
     #[test]
     fn equal_bytes_that_are_read_otherwise_have_another_hash() {
-        let body = |bytes: &[u8], codings| WireBody { bytes: bytes.to_vec(), codings, max_body: 10 };
-        let plain = body(b"text", Vec::new());
-        assert_eq!(plain.hash(&[b"a", b"b"]), body(b"text", Vec::new()).hash(&[b"a", b"b"]));
+        let hash = |bytes: &[u8], codings, read_as: &[&[u8]]| {
+            let room = BodyRoom::default();
+            let body = WireBody { bytes: bytes.to_vec(), codings, max_body: 10, room };
+            body.hash(read_as, &|| false).unwrap()
+        };
+        let plain = hash(b"text", Vec::new(), &[b"a", b"b"]);
+        assert_eq!(plain, hash(b"text", Vec::new(), &[b"a", b"b"]));
         let others = [
-            plain.hash(&[b"ab", b""]),
-            plain.hash(&[b"a"]),
-            body(b"text", vec![Coding::Gzip]).hash(&[b"a", b"b"]),
-            body(b"texts", Vec::new()).hash(&[b"a", b"b"]),
+            hash(b"text", Vec::new(), &[b"ab", b""]),
+            hash(b"text", Vec::new(), &[b"a"]),
+            hash(b"text", vec![Coding::Gzip], &[b"a", b"b"]),
+            hash(b"texts", Vec::new(), &[b"a", b"b"]),
         ];
-        assert!(others.iter().all(|&other| other != plain.hash(&[b"a", b"b"])));
+        assert!(others.iter().all(|&other| other != plain));
+    }
+
+    #[test]
+    fn hashing_ends_when_time_is_up() {
+        let (bytes, room) = (vec![0; 5 * HASHED_AT_ONCE], BodyRoom::default());
+        let body = WireBody { bytes, codings: Vec::new(), max_body: usize::MAX, room };
+        let checks = Cell::new(0);
+        let third = || checks.replace(checks.get() + 1) >= 2;
+        assert_eq!(body.hash(&[], &third), None);
+        assert_eq!(checks.get(), 3, "it is asked for each part");
+        assert!(body.hash(&[], &|| false).is_some());
     }
 
     #[test]

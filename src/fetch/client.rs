@@ -14,6 +14,7 @@ use url::Url;
 use super::address::{host_of, strip};
 use super::answer::HttpAnswer;
 use super::body::{self, WireBody};
+use super::body_memory::BodyMemory;
 use super::connections::Connections;
 use super::error::FetchError;
 use super::failure::explain;
@@ -43,6 +44,7 @@ pub struct Fetcher {
     connections: Arc<Connections>,
     guard: Guard,
     params: Arc<FetchParams>,
+    bodies: BodyMemory,
 }
 
 impl Fetcher {
@@ -60,12 +62,13 @@ impl Fetcher {
         most_kept: usize,
     ) -> Result<Self, FetchError> {
         let connections = Connections::new(params, &common_headers(contact)?, &guard, most_kept)?;
-        Ok(Self { connections: Arc::new(connections), guard, params: Arc::new(params.clone()) })
+        let bodies = BodyMemory::new(params.max_body);
+        Ok(Self { connections: Arc::new(connections), guard, params: Arc::new(params.clone()), bodies })
     }
 
-    /// Maximum number of items that are read of a feed.
-    pub fn max_items(&self) -> usize {
-        self.params.max_items
+    /// The limits within which documents are read.
+    pub fn params(&self) -> &FetchParams {
+        &self.params
     }
 
     /// Makes one request and follows its redirects within the total time-out.
@@ -169,8 +172,8 @@ impl Fetcher {
         let modified_at = response.headers().get(header::LAST_MODIFIED).and_then(http_date);
         let body = match status {
             206 => return Err(FetchError::remote("206: a part of the document, which was not asked for")),
-            200..=299 => body::read(response, &self.params).await?,
-            _ => WireBody::default(),
+            200..=299 => body::read(response, &self.params, &self.bodies).await?,
+            _ => Ok(WireBody::default()),
         };
         Ok(HttpAnswer {
             status,

@@ -57,6 +57,9 @@ pub enum DecodeError {
     /// Too many gzip members or zstd frames.
     #[error("the {0:?} body has more than {MOST_MEMBERS} members")]
     TooManyMembers(Coding),
+    /// Decoding takes too much time.
+    #[error("the {0:?} body takes too long to decode")]
+    TooSlow(Coding),
     /// The expansion ratio is too large.
     #[error("the body expands more than {MOST_RATIO} times; it looks like a decompression bomb")]
     Bomb,
@@ -91,12 +94,23 @@ pub fn codings(headers: &HeaderMap) -> Result<Vec<Coding>, DecodeError> {
     Ok(found)
 }
 
+/// The most bytes that one coding may give for a body of this many bytes on the wire.
+pub(super) fn most_decoded(wire_bytes: usize, max_body: usize) -> usize {
+    let most = wire_bytes as u64 * MOST_RATIO;
+    max_body.min(usize::try_from(most.max(RATIO_MATTERS)).unwrap_or(usize::MAX))
+}
+
 /// Decodes `codings` in reverse order; no stage may exceed `max_body`.
-pub fn decode(wire: Vec<u8>, codings: &[Coding], max_body: usize) -> Result<Vec<u8>, DecodeError> {
+pub fn decode(
+    wire: Vec<u8>,
+    codings: &[Coding],
+    max_body: usize,
+    out_of_time: &dyn Fn() -> bool,
+) -> Result<Vec<u8>, DecodeError> {
     let wire_bytes = wire.len() as u64;
     let mut bytes = wire;
-    for coding in codings.iter().rev() {
-        let mut out = DecodedOutput { bytes: Vec::new(), wire_bytes, max_body };
+    for &coding in codings.iter().rev() {
+        let mut out = DecodedOutput { bytes: Vec::new(), wire_bytes, max_body, coding, out_of_time };
         match coding {
             Coding::Gzip => gunzip(&bytes, &mut out)?,
             Coding::Deflate => {
@@ -117,13 +131,20 @@ pub fn decode(wire: Vec<u8>, codings: &[Coding], max_body: usize) -> Result<Vec<
 }
 
 /// Decoded bytes and their limits.
-struct DecodedOutput {
+struct DecodedOutput<'c> {
     bytes: Vec<u8>,
     wire_bytes: u64,
     max_body: usize,
+    coding: Coding,
+    out_of_time: &'c dyn Fn() -> bool,
 }
 
-impl DecodedOutput {
+impl DecodedOutput<'_> {
+    /// Asked before each part of the work, whether or not it gives bytes.
+    fn check_time(&self) -> Result<(), DecodeError> {
+        if (self.out_of_time)() { Err(DecodeError::TooSlow(self.coding)) } else { Ok(()) }
+    }
+
     fn push(&mut self, piece: &[u8]) -> Result<(), DecodeError> {
         let length = self.bytes.len() + piece.len();
         if length > self.max_body {
@@ -137,9 +158,10 @@ impl DecodedOutput {
     }
 }
 
-fn copy(mut reader: impl Read, coding: Coding, out: &mut DecodedOutput) -> Result<(), DecodeError> {
+fn copy(mut reader: impl Read, coding: Coding, out: &mut DecodedOutput<'_>) -> Result<(), DecodeError> {
     let mut piece = [0; 16 * 1024];
     loop {
+        out.check_time()?;
         match reader.read(&mut piece) {
             Ok(0) => return Ok(()),
             Ok(length) => out.push(&piece[..length])?,
@@ -152,7 +174,7 @@ fn copy(mut reader: impl Read, coding: Coding, out: &mut DecodedOutput) -> Resul
     }
 }
 
-fn gunzip(mut input: &[u8], out: &mut DecodedOutput) -> Result<(), DecodeError> {
+fn gunzip(mut input: &[u8], out: &mut DecodedOutput<'_>) -> Result<(), DecodeError> {
     for _ in 0..MOST_MEMBERS {
         copy(flate2::bufread::GzDecoder::new(&mut input), Coding::Gzip, out)?;
         // Padding after the last member is common and harmless.
@@ -164,10 +186,11 @@ fn gunzip(mut input: &[u8], out: &mut DecodedOutput) -> Result<(), DecodeError> 
 }
 
 /// Uses the low-level interface, because flate2's reader accepts a truncated stream.
-fn inflate(input: &[u8], zlib: bool, out: &mut DecodedOutput) -> Result<(), DecodeError> {
+fn inflate(input: &[u8], zlib: bool, out: &mut DecodedOutput<'_>) -> Result<(), DecodeError> {
     let mut inflater = Decompress::new(zlib);
     let mut piece = [0; 16 * 1024];
     loop {
+        out.check_time()?;
         let consumed = usize::try_from(inflater.total_in()).unwrap_or(usize::MAX);
         let before = inflater.total_out();
         let remaining = input.get(consumed..).unwrap_or_default();
@@ -186,7 +209,7 @@ fn inflate(input: &[u8], zlib: bool, out: &mut DecodedOutput) -> Result<(), Deco
     }
 }
 
-fn unzstd(mut input: &[u8], out: &mut DecodedOutput) -> Result<(), DecodeError> {
+fn unzstd(mut input: &[u8], out: &mut DecodedOutput<'_>) -> Result<(), DecodeError> {
     let corrupt = DecodeError::Corrupt(Coding::Zstd);
     if input.is_empty() {
         return Err(DecodeError::Truncated(Coding::Zstd));
@@ -215,6 +238,7 @@ fn unzstd(mut input: &[u8], out: &mut DecodedOutput) -> Result<(), DecodeError> 
             Err(_) => return Err(corrupt),
         }
         while !decoder.is_finished() || decoder.can_collect() > 0 {
+            out.check_time()?;
             if !decoder.is_finished() {
                 // A block has at most 128 KiB, so the limits are exceeded by at most that.
                 decoder.decode_blocks(&mut input, BlockDecodingStrategy::UptoBlocks(1)).map_err(|_| {

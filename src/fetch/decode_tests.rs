@@ -1,3 +1,4 @@
+use std::cell::Cell;
 use std::io::Write;
 
 use flate2::Compression;
@@ -46,6 +47,11 @@ fn brotli_stored(bytes: &[u8]) -> Vec<u8> {
     out
 }
 
+/// Decodes without a limit of time.
+fn decode(wire: Vec<u8>, codings: &[Coding], max_body: usize) -> Result<Vec<u8>, DecodeError> {
+    super::decode(wire, codings, max_body, &|| false)
+}
+
 fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
     encoder.write_all(bytes).unwrap();
@@ -89,6 +95,28 @@ fn every_coding_is_decoded() {
     assert_eq!(decode(both, &[Coding::Gzip], MAX).unwrap(), b"one two");
     let skipped = [vec![0x50, 0x2a, 0x4d, 0x18, 2, 0, 0, 0, 9, 9], zstd(b"one "), zstd(b"two")].concat();
     assert_eq!(decode(skipped, &[Coding::Zstd], MAX).unwrap(), b"one two");
+}
+
+#[test]
+fn decoding_ends_when_time_is_up() {
+    // A part of zstd has up to 128 KiB.
+    let text: Vec<u8> = (0..60_000_u32).flat_map(u32::to_le_bytes).collect();
+    let others = samples(&text[..60_000]).into_iter().filter(|(coding, _)| *coding != Coding::Zstd);
+    for (coding, wire) in others.chain([(Coding::Zstd, zstd(&text))]) {
+        let checks = Cell::new(0);
+        let second = || checks.replace(checks.get() + 1) >= 1;
+        let error = super::decode(wire, &[coding], MAX, &second).unwrap_err();
+        assert!(matches!(error, DecodeError::TooSlow(_)), "{coding:?}: {error}");
+        assert_eq!(checks.get(), 2, "{coding:?}: it is asked for each part");
+    }
+    // Members and frames without output cost time as well.
+    let empty = [(Coding::Gzip, gzip(b"")), (Coding::Zstd, zstd(b""))];
+    for (coding, wire) in empty {
+        let checks = Cell::new(0);
+        let tenth = || checks.replace(checks.get() + 1) >= 9;
+        let error = super::decode(wire.repeat(100), &[coding], MAX, &tenth).unwrap_err();
+        assert!(matches!(error, DecodeError::TooSlow(_)), "{coding:?}: {error}");
+    }
 }
 
 #[test]

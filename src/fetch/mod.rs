@@ -7,6 +7,7 @@
 mod address;
 pub mod answer;
 pub mod body;
+pub mod body_memory;
 pub mod client;
 mod connections;
 pub mod decode;

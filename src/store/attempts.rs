@@ -12,7 +12,7 @@ use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::Timestamp;
 
 use super::json_rows::{from_hex, read_text, text_of};
-use super::record::StoredColumns;
+use super::record::{StoredColumns, UnreadDocument};
 
 type Result<T = ()> = std::result::Result<T, sqlx::Error>;
 
@@ -37,6 +37,8 @@ pub struct RequestInputs {
     pub review_settings: Option<u64>,
     /// The items that were read of the last document, if that has more.
     pub cut_at: Option<usize>,
+    /// The document that gave the validators, if our own limits refused it.
+    pub unread: Option<UnreadDocument>,
     /// Whether items of the source were deleted: one that is not known may be old.
     pub items_forgotten: bool,
     /// What need not be written again.
@@ -109,7 +111,7 @@ pub(super) async fn request_inputs(
              body_hash, iif(moved, NULL, last_look_at), newest_at, learned_until, review_at, review_settings,
              state_hash, found_per_hour,
              EXISTS (SELECT 1 FROM bursts WHERE source_id = sources.id AND ended_at IS NULL), known_items, cut_at,
-             items_forgotten IS NOT NULL))
+             items_forgotten IS NOT NULL, unread, unread_within))
          FROM sources WHERE id IN (SELECT value FROM jsonb_each(?))",
     )
     .bind(text_of(ids)?)
@@ -140,6 +142,8 @@ struct InputsRow {
     known_items: Option<i64>,
     cut_at: Option<usize>,
     items_forgotten: u8,
+    unread: Option<String>,
+    unread_within: Option<String>,
 }
 
 impl InputsRow {
@@ -167,6 +171,10 @@ impl InputsRow {
             },
             cut_at: self.cut_at,
             items_forgotten: self.items_forgotten != 0,
+            unread: self
+                .unread
+                .zip(self.unread_within)
+                .map(|(error, within)| UnreadDocument { error, within }),
         }
     }
 }

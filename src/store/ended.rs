@@ -261,7 +261,13 @@ async fn validators(connection: &mut SqliteConnection, records: &[&ProbeRecord])
             ValidatorsChange::Keep => {}
             ValidatorsChange::Replace { url, etag, last_modified } => {
                 let (etag, last_modified) = (header(etag.as_deref()), header(last_modified.as_deref()));
-                replaced.push((id, etag.0, etag.1, last_modified.0, last_modified.1, url));
+                let unread: [Option<&str>; 2] = [None, None];
+                replaced.push((id, etag.0, etag.1, last_modified.0, last_modified.1, url, unread));
+            }
+            ValidatorsChange::Unread { url, etag, last_modified, unread } => {
+                let (etag, last_modified) = (header(etag.as_deref()), header(last_modified.as_deref()));
+                let unread = [Some(&*unread.error), Some(&*unread.within)];
+                replaced.push((id, etag.0, etag.1, last_modified.0, last_modified.1, url, unread));
             }
             ValidatorsChange::Refresh { etag, last_modified } => {
                 let (etag, last_modified) = (header(etag.as_deref()), header(last_modified.as_deref()));
@@ -273,7 +279,8 @@ async fn validators(connection: &mut SqliteConnection, records: &[&ProbeRecord])
         sqlx::query(
             "UPDATE sources SET etag = coalesce(new.value ->> 1, unhex(new.value ->> 2)),
                  last_modified = coalesce(new.value ->> 3, unhex(new.value ->> 4)),
-                 validators_url = new.value ->> 5
+                 validators_url = new.value ->> 5,
+                 unread = new.value ->> 6 ->> 0, unread_within = new.value ->> 6 ->> 1
              FROM jsonb_each(?) AS new WHERE sources.id = new.value ->> 0",
         )
         .bind(text_of(&replaced)?)

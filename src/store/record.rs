@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use crate::fetch::body_memory::BodyRoom;
 use tidewatch_core::engine::action::Attempt;
 use tidewatch_core::engine::rule_counts::{RuleOutcomes, RuleState};
 use tidewatch_core::engine::source_memory::SourceMemory;
@@ -53,6 +54,17 @@ pub enum ValidatorsChange {
         /// `Last-Modified`.
         last_modified: Option<Vec<u8>>,
     },
+    /// After a 200 whose document our own limits refused: as long as it does not change, it is not sent again.
+    Unread {
+        /// The URL that gave them.
+        url: String,
+        /// `ETag`.
+        etag: Option<Vec<u8>>,
+        /// `Last-Modified`.
+        last_modified: Option<Vec<u8>>,
+        /// The refusal.
+        unread: UnreadDocument,
+    },
     /// After a 304: the given ones are replaced.
     Refresh {
         /// `ETag`.
@@ -60,6 +72,15 @@ pub enum ValidatorsChange {
         /// `Last-Modified`.
         last_modified: Option<Vec<u8>>,
     },
+}
+
+/// A document that was not read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnreadDocument {
+    /// Why.
+    pub error: String,
+    /// The limits that refused it. Within others it may be readable.
+    pub within: String,
 }
 
 /// A finished probe, with all resulting changes. Committed in one transaction.
@@ -107,6 +128,8 @@ pub struct ProbeRecord {
     pub rules: Vec<RuleState>,
     /// The forecast of the probe against its answer, if there are both.
     pub compared: Option<ComparedProbe>,
+    /// The memory that the document takes, given back when this is stored.
+    pub room: Option<Arc<BodyRoom>>,
 }
 
 /// What the store has of a source, so that equal values are not written again.

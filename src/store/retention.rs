@@ -238,7 +238,7 @@ async fn removed_source(connection: &mut SqliteConnection, before: Timestamp) ->
     sqlx::query(
         "UPDATE sources SET known_items = 0, items_forgotten = ?2, moved = 1, etag = NULL, last_modified = NULL,
              validators_url = NULL, body_hash = NULL, learned_until = NULL, review_at = NULL, state_hash = NULL,
-             cut_at = NULL, estimate = NULL, found_per_hour = NULL, root_rate = NULL, newest_at = NULL, holds = NULL
+             cut_at = NULL, unread = NULL, unread_within = NULL, estimate = NULL, found_per_hour = NULL, root_rate = NULL, newest_at = NULL, holds = NULL
          WHERE id = ?1",
     )
     .bind(source)

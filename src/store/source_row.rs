@@ -227,7 +227,7 @@ static FORGET_ADDRESS: LazyLock<String> = LazyLock::new(|| {
     });
     format!(
         "UPDATE sources SET etag = NULL, last_modified = NULL, validators_url = NULL, body_hash = NULL, review_at = NULL,
-             cut_at = NULL,
+             cut_at = NULL, unread = NULL, unread_within = NULL,
              state_hash = NULL, moved = 1, {set}
          FROM jsonb_each(?) AS new WHERE sources.id = new.value ->> 0 AND new.value ->> 5"
     )

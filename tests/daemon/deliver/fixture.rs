@@ -277,6 +277,7 @@ impl Fixture {
             matches: titles.iter().map(matched).collect(),
             rules: Vec::new(),
             compared: None,
+            room: None,
             stored: StoredColumns::default(),
         };
         self.write(Write::Ended(Box::new(record))).await;

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use tidewatch::clock::Stopwatch;
 use tidewatch::config::params::FetchParams;
+use tidewatch::fetch::body::UnreadBody;
 use tidewatch_core::time::Span;
 
-use super::{get, head, impatient, once, params, request, web};
+use super::{decoded, get, head, impatient, once, params, request, web};
 use tidewatch_fixtures::loopback::{Reply, ServerStep};
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
@@ -37,8 +38,8 @@ async fn all_four_encodings() {
     ] {
         let length = wire.len();
         let answer = once(&params(), Reply::ok(wire).header("Content-Encoding", name)).await.unwrap();
-        assert_eq!(answer.body.wire_bytes(), length, "{name}");
-        assert_eq!(answer.body.decoded().unwrap(), text, "{name}");
+        assert_eq!(answer.body.as_ref().unwrap().wire_bytes(), length, "{name}");
+        assert_eq!(decoded(answer).unwrap(), text, "{name}");
     }
     let error = once(&params(), Reply::ok("x").header("Content-Encoding", "compress")).await.unwrap_err();
     assert!(error.message.contains("`compress`"), "{error}");
@@ -48,11 +49,11 @@ async fn all_four_encodings() {
 async fn a_bomb_is_bounded() {
     let bomb = gzip(&vec![0; 1024 * 1024]).repeat(1024);
     let answer = once(&params(), Reply::ok(bomb).header("Content-Encoding", "gzip")).await.unwrap();
-    let error = answer.body.decoded().unwrap_err().to_string();
+    let error = decoded(answer).unwrap_err().to_string();
     assert!(error.contains("larger than max_body (10485760 bytes) after decompression"), "{error}");
     let small = gzip(&vec![0; 8 * 1024 * 1024]);
     let answer = once(&params(), Reply::ok(small).header("Content-Encoding", "gzip")).await.unwrap();
-    let error = answer.body.decoded().unwrap_err().to_string();
+    let error = decoded(answer).unwrap_err().to_string();
     assert!(error.contains("decompression bomb"), "{error}");
 }
 
@@ -60,20 +61,23 @@ async fn a_bomb_is_bounded() {
 async fn bodies_over_the_limit_are_failures() {
     let endless =
         Reply::raw(vec![head("Content-Type: text/html\r\n"), ServerStep::Forever(vec![b'x'; 65536])]);
-    let error = once(&params(), endless).await.unwrap_err();
-    assert_eq!(error.message, "the body is larger than max_body (10485760 bytes)");
+    let refused = async |params: &FetchParams, reply| once(params, reply).await.unwrap().body.unwrap_err();
+    let error = refused(&params(), endless).await;
+    assert_eq!(error, UnreadBody::TooLarge(10_485_760));
+    let message = "the body is larger than max_body (10485760 bytes); raise [fetch] max_body to read it";
+    assert_eq!(error.to_string(), message);
     let chunks = Reply::raw(vec![
         head("Transfer-Encoding: chunked\r\n"),
         ServerStep::Forever(b"4\r\nxxxx\r\n".repeat(5000)),
     ]);
     let small = FetchParams { max_body: 100_000, ..params() };
-    assert!(once(&small, chunks).await.unwrap_err().message.contains("max_body (100000 bytes)"));
+    assert_eq!(refused(&small, chunks).await, UnreadBody::TooLarge(100_000));
     // Announced as too large: the body is not read.
     let announced = Reply::raw(vec![head("Content-Length: 99999999999\r\n"), ServerStep::Stall]);
-    assert!(once(&params(), announced).await.unwrap_err().message.contains("max_body"));
+    assert_eq!(refused(&params(), announced).await, UnreadBody::TooLarge(10_485_760));
     let exact = FetchParams { max_body: 5, ..params() };
-    assert_eq!(once(&exact, Reply::ok("12345")).await.unwrap().body.decoded().unwrap(), b"12345");
-    assert!(once(&exact, Reply::ok("123456")).await.is_err());
+    assert_eq!(decoded(once(&exact, Reply::ok("12345")).await.unwrap()).unwrap(), b"12345");
+    assert_eq!(refused(&exact, Reply::ok("123456")).await, UnreadBody::TooLarge(5));
 }
 
 #[tokio::test]
@@ -92,8 +96,16 @@ async fn truncated_bodies_are_failures() {
     }
     let half = gzip(b"half of this will be missing")[..20].to_vec();
     let close = Reply::raw(vec![head("Content-Encoding: gzip\r\n"), ServerStep::Send(half)]);
-    let error = once(&params(), close).await.unwrap().body.decoded().unwrap_err();
+    let error = decoded(once(&params(), close).await.unwrap()).unwrap_err();
     assert!(error.to_string().contains("ends too early"), "{error}");
+}
+
+#[tokio::test]
+async fn a_body_without_a_length_ends_with_its_connection() {
+    let old = vec![ServerStep::Send(b"HTTP/1.0 200 OK\r\nETag: \"1\"\r\n\r\nall of it".to_vec())];
+    for steps in [old, vec![head("Connection: close\r\n"), ServerStep::Send(b"all of it".to_vec())]] {
+        assert_eq!(decoded(once(&params(), Reply::raw(steps)).await.unwrap()).unwrap(), b"all of it");
+    }
 }
 
 #[tokio::test]

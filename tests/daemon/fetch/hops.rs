@@ -9,7 +9,7 @@ use tidewatch::config::params::FetchParams;
 use tidewatch::fetch::request::FetchRequest;
 use url::Url;
 
-use super::{fetcher, get, get_with, head, impatient, internet, once, params, request, web};
+use super::{decoded, fetcher, get, get_with, head, impatient, internet, once, params, request, web};
 use tidewatch_fixtures::loopback::{LoopbackServer, Reply, ServerStep};
 
 #[tokio::test]
@@ -102,7 +102,7 @@ async fn redirects_cannot_reach_private_addresses() {
         assert_eq!(inside.connections(), 0, "{host}");
         let permitted = FetchRequest { allow_private: true, ..asked };
         assert_eq!(
-            get_with(&fixed, &permitted).await.unwrap().body.decoded().unwrap(),
+            decoded(get_with(&fixed, &permitted).await.unwrap()).unwrap(),
             b"internal secret",
             "{host}"
         );
@@ -125,7 +125,7 @@ async fn permission_does_not_leak_through_open_connections() {
     let fetcher = fetcher(&fixed);
     let plain = request(inside.url_as("name.example", "/"));
     let permitted = FetchRequest { allow_private: true, ..plain.clone() };
-    assert_eq!(fetcher.get(&permitted, &Clock::wall()).await.unwrap().body.decoded().unwrap(), b"ok");
+    assert_eq!(decoded(fetcher.get(&permitted, &Clock::wall()).await.unwrap()).unwrap(), b"ok");
     let refused = fetcher.get(&plain, &Clock::wall()).await.unwrap_err();
     assert!(refused.message.contains("only to private addresses"), "{refused}");
     assert_eq!((inside.connections(), inside.requests().len()), (1, 1));

@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use super::world::{Site, Visit, World, source};
+use crate::waiting::until;
 use tidewatch_fixtures::documents::rss;
-use tidewatch_fixtures::loopback::Reply;
+use tidewatch_fixtures::loopback::{Reply, ServerStep};
 
 /// `If-None-Match` and `If-Modified-Since` of a request.
 fn conditions(visit: &Visit) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
@@ -163,4 +164,95 @@ async fn an_answer_from_the_old_address_does_not_affect_the_new_one() {
         "the items at a new address are no updates: {news:?}"
     );
     assert_eq!(world.number("SELECT count(*) FROM gaps").await, 0, "a new address is not a gap");
+}
+
+/// `If-None-Match` of each request.
+fn etags(visits: &[Visit]) -> Vec<Option<String>> {
+    visits.iter().map(|visit| visit.seen.text("if-none-match")).collect()
+}
+
+#[tokio::test]
+async fn a_document_that_our_limits_refuse_is_not_sent_again_until_the_limits_change() {
+    let large = rss((0..100).map(|number| number.to_string()));
+    let deep = format!("<rss><channel>{}", "<x>".repeat(1_000));
+    for (body, read) in [(large, 1), (deep, 0)] {
+        let mut world = World::new(7200.0);
+        world.settings.push_str("[fetch]\nmax_body = \"5kB\"\n");
+        let site = Site::start(&world, move |visit| match visit.seen.text("if-none-match") {
+            None if visit.seen.order == 0 => Reply::ok(rss(["a"])).header("ETag", "\"small\""),
+            Some(etag) if etag == "\"refused\"" => Reply::new(304),
+            _ => Reply::ok(body.clone()).header("ETag", "\"refused\""),
+        })
+        .await;
+        let sources = [source("s", &site.url("/feed"))];
+        let daemon = world.start(&sources).await;
+        let visits = site.visited(4).await;
+        let [small, refused] = ["\"small\"", "\"refused\""].map(|etag| Some(etag.to_owned()));
+        assert_eq!(etags(&visits)[..4], [None, small, refused.clone(), refused]);
+        let failed = "SELECT count(*) FROM probes WHERE outcome = 'failed' AND http_status = 304
+             AND error LIKE 'HTTP 304: the document that was not read is unchanged: %'";
+        world.until(failed, |failed| failed > 0).await;
+        world.settings = world.settings.replace("5kB", "50kB");
+        world.reload(&daemon, &sources).await;
+        let unconditional = || etags(&site.visits()).iter().filter(|etag| etag.is_none()).count();
+        until("the limits changed", || unconditional() > 1).await;
+        site.visited(site.visits().len() + 2).await;
+        assert_eq!(unconditional(), 2, "once for the new limits");
+        daemon.stop().await;
+        assert_eq!(world.number("SELECT unread IS NULL FROM sources").await, read);
+    }
+}
+
+#[tokio::test]
+async fn a_document_that_is_read_again_replaces_the_one_that_was_refused() {
+    let mut world = World::new(7200.0);
+    world.settings.push_str("[fetch]\nmax_body = \"5kB\"\n");
+    let site = Site::start(&world, |visit| match visit.seen.order {
+        1 => Reply::ok(rss((0..100).map(|number| number.to_string()))).header("ETag", "\"large\""),
+        // The bytes and the validator of the last document that was read.
+        0 | 2 => Reply::ok(rss(["a"])).header("ETag", "\"small\""),
+        _ => Reply::new(304),
+    })
+    .await;
+    let daemon = world.start(&[source("s", &site.url("/feed"))]).await;
+    let visits = site.visited(5).await;
+    daemon.stop().await;
+    let [small, large] = ["\"small\"", "\"large\""].map(|etag| Some(etag.to_owned()));
+    assert_eq!(etags(&visits)[..5], [None, small.clone(), large, small.clone(), small]);
+    let outcomes: Vec<(String,)> = world.rows("SELECT outcome FROM probes ORDER BY id LIMIT 4").await;
+    assert_eq!(outcomes.map_names(), ["unchanged", "failed", "unchanged", "not_modified"]);
+}
+
+#[tokio::test]
+async fn a_broken_transfer_gives_no_validators_and_counts_as_failed() {
+    let begun = |head: &str, body: &str| {
+        let head = format!("HTTP/1.1 200 OK\r\nETag: \"broken\"\r\n{head}\r\n{body}");
+        Reply::raw(vec![ServerStep::Send(head.into_bytes())])
+    };
+    let body = rss(["a", "b"]);
+    let half = &body[..body.len() / 2];
+    let chunk = format!("{:x}\r\n{body}\r\n", body.len());
+    let broken = [
+        begun("Content-Length: 9999\r\n", &body),
+        begun("Transfer-Encoding: chunked\r\n", &chunk),
+        begun(&format!("Content-Length: {}\r\nContent-Encoding: gzip\r\n", half.len()), half),
+    ];
+    let world = World::new(7200.0);
+    let site = Site::start(&world, move |visit| match visit.seen.order {
+        0 => Reply::ok(rss(["a"])).header("ETag", "\"whole\""),
+        order if order <= broken.len() => broken[order - 1].clone(),
+        _ => Reply::raw(vec![ServerStep::Send(
+            format!("HTTP/1.0 200 OK\r\nETag: \"old\"\r\n\r\n{body}").into_bytes(),
+        )]),
+    })
+    .await;
+    let daemon = world.start(&[source("s", &site.url("/feed"))]).await;
+    let visits = site.visited(6).await;
+    daemon.stop().await;
+    let sent: Vec<Option<String>> = etags(&visits);
+    let whole = Some("\"whole\"".to_owned());
+    assert_eq!(sent[..5], [None, whole.clone(), whole.clone(), whole.clone(), whole]);
+    assert_eq!(sent[5].as_deref(), Some("\"old\""), "a body without a length may end with its connection");
+    let outcomes: Vec<(String,)> = world.rows("SELECT outcome FROM probes ORDER BY id LIMIT 5").await;
+    assert_eq!(outcomes.map_names(), ["unchanged", "failed", "failed", "failed", "updated"]);
 }

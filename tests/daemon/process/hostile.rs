@@ -1,15 +1,16 @@
 //! Hostile documents: each costs its own source one failed probe.
 
 use std::io::Write;
+use std::net::Ipv4Addr;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use super::daemon::{BRISK, Home};
+use super::daemon::{BRISK, Home, LAZY};
 use crate::waiting::until;
 use tidewatch_fixtures::documents::rss;
 use tidewatch_fixtures::hostile::{HOSTILE_DOCUMENTS, HostileDocument, ReadAs};
-use tidewatch_fixtures::loopback::{LoopbackServer, Reply};
+use tidewatch_fixtures::loopback::{LoopbackServer, Reply, ServerStep};
 use tidewatch_fixtures::source_list::source_with_budget;
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
@@ -113,4 +114,34 @@ async fn no_document_takes_much_memory() {
     assert_eq!(home.number("SELECT count(*) FROM probes WHERE error LIKE '%panic%'").await, 0);
     let stored = std::fs::metadata(home.store()).unwrap().len();
     assert!(stored < 64 << 20, "{} MB in the store", stored >> 20);
+}
+
+#[tokio::test]
+async fn large_bodies_of_many_slow_servers_take_bounded_memory() {
+    // Each sends most of a large body, and then nothing.
+    let web = LoopbackServer::start_on(Ipv4Addr::UNSPECIFIED.into(), |_| {
+        let head = b"HTTP/1.1 200 OK\r\nContent-Length: 9000000\r\n\r\n".to_vec();
+        Reply::raw(vec![ServerStep::Send(head), ServerStep::Send(vec![b'x'; 8_000_000]), ServerStep::Stall])
+    })
+    .await;
+    let good = LoopbackServer::start(|seen| Reply::ok(rss((0..=seen.order).map(|n| n.to_string())))).await;
+    let home = Home::new();
+    let mut sources: Vec<String> = (0..60)
+        .map(|number| {
+            source_with_budget(&number.to_string(), &web.url_as(&format!("127.0.1.{number}"), "/"), LAZY)
+        })
+        .collect();
+    sources.push(source_with_budget("good", &good.url("/feed"), BRISK));
+    // The servers outlast the test.
+    sources.insert(0, "[fetch]\nread_timeout = \"5m\"\ntotal_timeout = \"10m\"\n".to_owned());
+    home.write(&sources);
+    let mut daemon = home.start();
+    until("all are asked", || web.requests().len() == 60).await;
+    // Those that can send have sent when the good source was asked some times more.
+    let before = good.requests().len();
+    until("the good one goes on", || good.requests().len() > before + 30).await;
+    let peak = peak_memory(daemon.pid());
+    daemon.kill();
+    assert!(peak < 256 << 20, "{} MB", peak >> 20);
+    assert_eq!(home.number("SELECT count(*) FROM probes WHERE outcome = 'failed'").await, 0);
 }

@@ -169,6 +169,7 @@ async fn a_start_is_answered_with_what_the_request_needs() {
         learned: Some(LearnedUntil { at: at(100), review_at: at(900) }),
         review_settings: Some(7),
         cut_at: None,
+        unread: None,
         items_forgotten: false,
         stored: StoredColumns { hash, ..StoredColumns::default() },
     };

@@ -95,6 +95,7 @@ fn probe_record(id: SourceId, secs: i64) -> ProbeRecord {
         matches: Vec::new(),
         rules: Vec::new(),
         compared: None,
+        room: None,
         stored: StoredColumns::default(),
     }
 }
