@@ -13,13 +13,13 @@ use super::error::CliError;
 use super::files::read_input;
 use super::{
     backup, calibrate, check, deliveries, demo, explain, export, garden, import, matches, measures, plan,
-    probe, replay, rhythm, run, simulate, status,
+    probe, replay, restore, rhythm, run, simulate, status,
 };
 
 /// Text below the help and in the manual page.
 const AFTER: &str = "\
 Exit codes: 0 fine; 1 the command found faults; 2 wrong usage; 65 the store is damaged; 69 the \
-store or the network is unavailable; 78 bad configuration.
+store or the network is unavailable; 77 the store belongs to another user; 78 bad configuration.
 
 $TIDEWATCH_LOG sets what is logged: error, warn, info (default) or debug. $NO_COLOR switches \
 colours off.";
@@ -102,6 +102,8 @@ enum Command {
     Export,
     /// Copy the store to a new file, consistent also beside a running daemon.
     Backup(backup::Args),
+    /// Replace the store by a backup, while no daemon runs.
+    Restore(restore::Args),
     /// Print the manual page, for `man -l -` or for installation.
     Man,
     /// Print completions for a shell.
@@ -158,6 +160,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Result<(), CliErro
         }
         Command::Export => Ok(export::run(&load(path)?, &mut out)?),
         Command::Backup(arguments) => backup::run(&load(path)?, &arguments, &mut out),
+        Command::Restore(arguments) => restore::run(&load(path)?, &arguments, &mut out),
         Command::Man => Ok(clap_mangen::Man::new(Cli::command()).render(&mut out)?),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "tidewatch", &mut out);

@@ -46,6 +46,7 @@ impl CliError {
             Self::Found | Self::Refused(_) => 1,
             Self::Usage(_) => 2,
             Self::Store(error) | Self::Daemon(DaemonError::Store(error)) if error.is_damaged() => 65,
+            Self::Store(error) | Self::Daemon(DaemonError::Store(error)) if error.is_forbidden() => 77,
             Self::Store(_) | Self::Daemon(_) | Self::Io(_) => 69,
             Self::Config(_) => 78,
         }

@@ -26,6 +26,7 @@ pub mod probe;
 mod process;
 mod reasons;
 pub mod replay;
+pub mod restore;
 pub mod rhythm;
 pub mod run;
 mod shades;

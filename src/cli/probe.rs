@@ -3,7 +3,7 @@
 //! If a daemon runs, it sends the probe, so that only one process counts the budget.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -54,6 +54,7 @@ pub fn run(config: &Config, arguments: &Args, out: &mut dyn Write) -> Result<(),
     if arguments.dry_run {
         return runtime.block_on(dry_run(config, source, arguments, out));
     }
+    refuse_new_store_elsewhere(config)?;
     log::start("warn");
     let clock = Clock::wall();
     match runtime.block_on(once(config, &source.name, &clock)) {
@@ -65,6 +66,23 @@ pub fn run(config: &Config, arguments: &Args, out: &mut dyn Write) -> Result<(),
             Err(CliError::Refused(error.to_string()))
         }
         Err(OnceError::Daemon(error)) => Err(error.into()),
+    }
+}
+
+/// Refuses to make a store in this folder if the configuration is in another one: the daemon's store is probably elsewhere,
+/// and its probes count against the budgets.
+fn refuse_new_store_elsewhere(config: &Config) -> Result<(), CliError> {
+    let store = &config.daemon.store;
+    let beside = config.files.first().and_then(|file| {
+        file.parent().and_then(|folder| {
+            let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+            folder.canonicalize().ok()
+        })
+    });
+    let here = Path::new(".").canonicalize().ok();
+    match store.is_relative() && !store.exists() && beside != here {
+        true => Err(StoreError::Missing(store.clone()).into()),
+        false => Ok(()),
     }
 }
 

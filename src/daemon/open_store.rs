@@ -3,6 +3,7 @@
 //! While the disk is full or fails, waits and tries again, so that the service manager need not restart the daemon
 //! every few seconds. Must not know what runs on the store.
 
+use std::convert::Infallible;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -41,7 +42,7 @@ pub(super) async fn open_store(
 ) -> Result<Option<(Lock, Begun)>, StoreError> {
     let (mut pause, mut reload, mut reported) = (FIRST_RETRY, false, String::new());
     loop {
-        let error = match attempt(config, clock.now()).await {
+        let error = match with_more_time(attempt(config, clock.now())).await {
             Ok((lock, begun)) => {
                 if !reported.is_empty() {
                     tracing::info!("the store can be written; starting");
@@ -69,6 +70,21 @@ pub(super) async fn open_store(
             () = stopped => return Ok(None),
         }
         pause = (pause * 2).min(LAST_RETRY);
+    }
+}
+
+/// Asks for more time while the store is migrated or loaded, which may take long.
+async fn with_more_time<T>(work: impl Future<Output = T>) -> T {
+    let ask = async || -> Infallible {
+        loop {
+            notify::start_waits("opening the store".to_owned(), MORE_TIME).await;
+            real_pause(MORE_TIME / 10).await;
+        }
+    };
+    tokio::select! {
+        biased;
+        never = ask() => match never {},
+        done = work => done,
     }
 }
 

@@ -14,12 +14,13 @@ use crate::deliver::dispatcher::Dispatcher;
 use crate::fetch::client::Fetcher;
 use crate::fetch::error::FetchError;
 use crate::store::StoreError;
+use crate::store::files::OpenedFiles;
 use crate::store::probe_inputs::InputsQueue;
 use crate::store::reader::Reader;
 use crate::store::record::EventRecord;
 use crate::store::writer::{Write, Writer, WriterHandle, commit};
 use tidewatch_core::source_id::SourceId;
-use tidewatch_core::time::Timestamp;
+use tidewatch_core::time::{Span, Timestamp};
 
 use super::document_readers::DocumentReaders;
 use super::messages::{Control, DaemonCommand, ProbeRequest};
@@ -92,6 +93,9 @@ const LAST_WRITES: Duration = Duration::from_secs(2);
 /// Interval between checks for requested probes in the store.
 const REQUESTS_EVERY: Duration = Duration::from_secs(1);
 
+/// Interval between checks of the files of the store.
+const FILES_EVERY: Span = Span::from_mins(1);
+
 /// Runs the daemon until a command ends it.
 pub async fn run(
     setup: DaemonSetup,
@@ -127,6 +131,7 @@ pub async fn run(
             died = &mut tasks.scheduler => break Err(died_task("scheduler", died)),
             died = &mut tasks.planner => break Err(died_task("planner", died)),
             died = &mut tasks.dispatcher => break Err(died_task("dispatcher", died)),
+            Ok(replaced) = &mut tasks.files => break Err(replaced.into()),
         }
     };
     tasks.end(matches!(ended, Ok(Ended::Drained)), &clock).await?;
@@ -146,6 +151,8 @@ struct Tasks {
     scheduler: JoinHandle<()>,
     planner: JoinHandle<()>,
     dispatcher: JoinHandle<()>,
+    /// Ends when a file of the store is not the opened one any more.
+    files: JoinHandle<StoreError>,
     /// Signalled when the scheduler has ended and the recording is written.
     recording: Option<oneshot::Receiver<()>>,
     /// Tasks that may end at any time.
@@ -169,6 +176,7 @@ async fn start(setup: DaemonSetup, begun: Begun, store: &Path) -> Result<Tasks, 
     let DaemonSetup { config, path, clock, progress, record } = setup;
     let config = Arc::new(config);
     let Begun { connection, loaded, first_due, reload } = begun;
+    let files = tokio::spawn(watch_files(OpenedFiles::of(store), clock.clone()));
     let reader = Reader::open(store).await?;
     let fetcher = Fetcher::new(&config.fetch, config.daemon.contact.as_deref())?;
     let sources = loaded.engine.len();
@@ -256,6 +264,7 @@ async fn start(setup: DaemonSetup, begun: Begun, store: &Path) -> Result<Tasks, 
         scheduler: tokio::spawn(scheduler.run()),
         planner: tokio::spawn(planner.run()),
         dispatcher: tokio::spawn(dispatcher.run()),
+        files,
         recording,
         others,
         last_fit: refitter,
@@ -266,6 +275,7 @@ impl Tasks {
     /// Ends all tasks. If the daemon was drained, stores pending results first.
     async fn end(mut self, drained: bool, clock: &Clock) -> Result<(), DaemonError> {
         self.abort.cancel();
+        self.files.abort();
         let tasks = [self.scheduler, self.planner, self.dispatcher];
         tasks.into_iter().chain(self.others).for_each(|task| task.abort());
         if drained {
@@ -341,6 +351,18 @@ async fn note_first_due(due: Vec<(SourceId, Timestamp)>, writes: mpsc::Unbounded
     for some in due.chunks(NOTED_AT_A_TIME) {
         if commit(&writes, Write::FirstDue(some.to_vec())).await.is_err() {
             return;
+        }
+    }
+}
+
+/// Returns when a file of the store was deleted or replaced: what is written then would be lost.
+async fn watch_files(opened: OpenedFiles, clock: Clock) -> StoreError {
+    loop {
+        clock.sleep(FILES_EVERY).await;
+        let opened = opened.clone();
+        // A file system that does not respond must delay nothing else.
+        if let Ok(Err(replaced)) = tokio::task::spawn_blocking(move || opened.check()).await {
+            return replaced;
         }
     }
 }

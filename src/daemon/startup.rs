@@ -196,6 +196,8 @@ const AT_A_TIME: usize = 20_000;
 pub struct Startup<'c> {
     now: Timestamp,
     set_back: Span,
+    /// After a restore each source may have been probed until now; that is counted as one probe.
+    restored: Option<Timestamp>,
     usual: Arc<Learning>,
     sources: HashMap<&'c str, &'c Arc<SourceConfig>>,
     /// Shared names of host groups.
@@ -221,9 +223,12 @@ impl<'c> Startup<'c> {
         if let Some(price) = stored.price {
             loader.price(FleetPrice { at: price.at + set_back, ..price });
         }
+        // Before the first start that is now.
+        let first_start = |at: Timestamp| if at.as_millis() == 0 { now } else { at.min(now) };
         Self {
             now,
             set_back,
+            restored: stored.restored.map(first_start),
             usual: usual(config),
             sources: config.sources.iter().map(|source| (source.name.as_str(), source)).collect(),
             hosts: HashSet::new(),
@@ -252,6 +257,7 @@ impl<'c> Startup<'c> {
             memory.due = Due::Unscheduled;
         }
         probes.iter_mut().for_each(|at| *at += self.set_back);
+        probes.extend(self.restored);
         let mut terms = terms(source, &spec.url());
         match self.hosts.get(&terms.host.key) {
             Some(key) => terms.host.key = Arc::clone(key),

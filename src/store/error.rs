@@ -1,6 +1,6 @@
 //! Errors of the store, with messages that name a remedy.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The store cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -17,6 +17,18 @@ pub enum StoreError {
         /// The newest version that this program supports.
         known: i64,
     },
+    /// Written by an earlier version, and only `run` migrates.
+    #[error(
+        "{}: written by an older tidewatch (schema {found}, this one needs {known}); restart the daemon, which migrates it", .path.display()
+    )]
+    Older {
+        /// The file.
+        path: PathBuf,
+        /// The schema version in it.
+        found: i64,
+        /// The version of this program.
+        known: i64,
+    },
     /// Not a SQLite file.
     #[error("{}: not a SQLite database; move it away or point [daemon] store elsewhere", .0.display())]
     NotADatabase(PathBuf),
@@ -24,7 +36,7 @@ pub enum StoreError {
     #[error("{}: a SQLite database of another program; point [daemon] store elsewhere", .0.display())]
     Foreign(PathBuf),
     /// The file does not exist.
-    #[error("{}: no store yet; `tidewatch run` makes it", .0.display())]
+    #[error("{}: no store yet; `tidewatch run` makes it{}", absolute(.0).display(), relative_hint(.0))]
     Missing(PathBuf),
     /// The file cannot be written.
     #[error("{}: cannot be written ({reason}); check the owner and mode of the file and its folder", .path.display())]
@@ -42,6 +54,24 @@ pub enum StoreError {
         /// The system's error message.
         reason: String,
     },
+    /// A file of the store belongs to another user.
+    #[error(
+        "{}: belongs to user {owner}, and tidewatch runs as user {user}; as root, run: chown --reference={} {}",
+        .path.display(), .folder.display(), .path.display()
+    )]
+    OfAnotherUser {
+        /// The file.
+        path: PathBuf,
+        /// Its owner.
+        owner: u32,
+        /// The user of this process.
+        user: u32,
+        /// The folder of the store, with the right owner.
+        folder: PathBuf,
+    },
+    /// A file of the open store was deleted or replaced.
+    #[error("{}: was deleted or replaced while tidewatch used the store; nothing more is written; stop tidewatch before you change files of the store", .0.display())]
+    Replaced(PathBuf),
     /// Another process holds the lock.
     #[error("{}: another tidewatch is using this store; stop it first or point [daemon] store elsewhere", .0.display())]
     InUse(PathBuf),
@@ -53,7 +83,25 @@ pub enum StoreError {
     Stopped,
 }
 
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
+fn relative_hint(path: &Path) -> &'static str {
+    match path.is_relative() {
+        true => {
+            "; `store` is a relative path here: run this command in the folder in which the daemon runs, or set a full path"
+        }
+        false => "",
+    }
+}
+
 impl StoreError {
+    /// Whether a file belongs to another user, so that only an operator can help.
+    pub fn is_forbidden(&self) -> bool {
+        matches!(self, Self::OfAnotherUser { .. })
+    }
+
     /// Whether the file is damaged, so that neither a retry nor a restart can help.
     pub fn is_damaged(&self) -> bool {
         match self {

@@ -29,6 +29,8 @@ pub struct StoredState {
     pub seed: u64,
     /// The price that was stored last.
     pub price: Option<FleetPrice>,
+    /// When the store was used first after it was restored from a backup, or the far past before that.
+    pub restored: Option<Timestamp>,
 }
 
 /// The stored state of one source.
@@ -58,6 +60,8 @@ pub async fn begin(
 ) -> Result<(), StoreError> {
     let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
     let interrupted = recover(&mut transaction, now).await?;
+    let dropped = drop_requests(&mut transaction).await?;
+    begin_after_restore(&mut transaction, now).await?;
     sync_all(&mut transaction, listed, now).await?;
     transaction.commit().await?;
     if interrupted > 0 {
@@ -66,6 +70,35 @@ pub async fn begin(
             "probes were in progress when tidewatch last ended; they are logged as failed and count against their budgets"
         );
     }
+    if dropped > 0 {
+        tracing::warn!(
+            dropped,
+            "requests for probes were left from an earlier run; they are dropped, request them again"
+        );
+    }
+    Ok(())
+}
+
+/// Refuses the requested probes that an earlier run has not answered. Returns their number.
+async fn drop_requests(connection: &mut SqliteConnection) -> Result<u64, StoreError> {
+    let done = sqlx::query(
+        "UPDATE requests SET answer = 'refused: tidewatch was restarted meanwhile; request it again'
+         WHERE answer IS NULL",
+    )
+    .execute(connection)
+    .await?;
+    Ok(done.rows_affected())
+}
+
+/// In `meta`: when the daemon started first after a restore; 0 before that.
+pub(super) const RESTORED: &str = "first_start_after_restore";
+
+async fn begin_after_restore(connection: &mut SqliteConnection, now: Timestamp) -> Result<(), StoreError> {
+    sqlx::query("UPDATE meta SET value = ? WHERE key = ? AND value = 0")
+        .bind(now.as_millis())
+        .bind(RESTORED)
+        .execute(connection)
+        .await?;
     Ok(())
 }
 
@@ -102,6 +135,11 @@ pub async fn stored_state(connection: &mut SqliteConnection) -> Result<StoredSta
         sqlx::query_scalar("SELECT max(started_at) FROM probes").fetch_one(&mut *connection).await?;
     stored.latest = latest.map(Timestamp::from_millis);
     stored.price = fleet_prices::last(&mut *connection).await?;
+    let restored: Option<i64> = sqlx::query_scalar("SELECT value FROM meta WHERE key = ?")
+        .bind(RESTORED)
+        .fetch_optional(&mut *connection)
+        .await?;
+    stored.restored = restored.map(Timestamp::from_millis);
     let seed: i64 =
         sqlx::query_scalar("SELECT value FROM meta WHERE key = 'seed'").fetch_one(connection).await?;
     stored.seed = seed as u64;

@@ -1,13 +1,14 @@
 //! Ensures one daemon per store.
 //!
 //! Locks a file beside the store until the process ends. The system releases the lock however the process
-//! ends.
+//! ends. The store may be reached through links: the file is beside the real one.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::StoreError;
+use super::files::{give_to_owner_of_folder, of_another_user, real_path, with_suffix};
 
 /// The lock, held while this process writes to the store.
 #[derive(Debug)]
@@ -16,14 +17,22 @@ pub struct Lock(#[expect(dead_code, reason = "held for its lock")] File);
 impl Lock {
     /// Takes the lock; fails with [`StoreError::InUse`] if another process holds it.
     pub fn take(store: &Path) -> Result<Self, StoreError> {
-        let path = lock_path(store);
+        let path = with_suffix(&real_path(store), ".lock");
+        let is_new = !path.exists();
         let opened = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
-        let file = opened.map_err(|error| explain(&path, &error))?;
+        let file = opened.map_err(|error| match error.kind() {
+            ErrorKind::PermissionDenied => of_another_user(store).unwrap_or_else(|| explain(&path, &error)),
+            _ => explain(&path, &error),
+        })?;
         match file.try_lock() {
-            Ok(()) => Ok(Self(file)),
-            Err(TryLockError::WouldBlock) => Err(StoreError::InUse(store.to_owned())),
-            Err(TryLockError::Error(error)) => Err(explain(&path, &error)),
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(StoreError::InUse(store.to_owned())),
+            Err(TryLockError::Error(error)) => return Err(explain(&path, &error)),
         }
+        if is_new {
+            give_to_owner_of_folder(&path);
+        }
+        Ok(Self(file))
     }
 }
 
@@ -36,12 +45,6 @@ fn explain(path: &Path, error: &std::io::Error) -> StoreError {
         }
         _ => StoreError::ReadOnly { path, reason },
     }
-}
-
-fn lock_path(store: &Path) -> PathBuf {
-    let mut name = store.as_os_str().to_owned();
-    name.push(".lock");
-    PathBuf::from(name)
 }
 
 #[cfg(test)]

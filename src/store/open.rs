@@ -6,9 +6,9 @@ use std::time::Duration;
 use sqlx::sqlite::{SqliteAutoVacuum, SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Row, SqliteConnection};
 
-use super::StoreError;
 use super::error::{NOTADB, is_no_room, is_read_only, primary_code};
 use super::migrations::MIGRATIONS;
+use super::{StoreError, files};
 
 /// SQLite's application id of a store, shown by `file`: "tide".
 const APPLICATION_ID: i64 = 0x7469_6465;
@@ -31,6 +31,7 @@ fn writer_cache_kb(sources: usize) -> usize {
 
 /// Opens the store for writing, creating and migrating it as needed.
 pub async fn for_writing(path: &Path) -> Result<SqliteConnection, StoreError> {
+    let is_new = !path.exists();
     let options = SqliteConnectOptions::new()
         .filename(path)
         .create_if_missing(true)
@@ -47,13 +48,25 @@ pub async fn for_writing(path: &Path) -> Result<SqliteConnection, StoreError> {
     let mut connection =
         with_statement_log(options).connect().await.map_err(|error| explain(path, error))?;
     check_identity(path, &mut connection).await?;
+    // A store that root makes, such as by `probe`, belongs to the owner of its folder.
+    if is_new {
+        files::give_to_owner_of_folder(&files::real_path(path));
+    }
     MIGRATIONS.run(&mut connection).await.map_err(|error| match error {
         sqlx::migrate::MigrateError::Execute(error)
         | sqlx::migrate::MigrateError::ExecuteMigration(error, _) => explain(path, error),
         error => StoreError::Sql(error.into()),
     })?;
-    sqlx::query("PRAGMA application_id = 1953064037").execute(&mut connection).await?;
+    let identify = sqlx::query("PRAGMA application_id = 1953064037").execute(&mut connection).await;
+    identify.map_err(|error| explain(path, error))?;
     Ok(connection)
+}
+
+/// Opens a store of this version for writing, such as beside a running daemon. Never creates or migrates one.
+pub async fn existing_for_writing(path: &Path) -> Result<SqliteConnection, StoreError> {
+    check_readable(path).await?;
+    let options = SqliteConnectOptions::new().filename(path).foreign_keys(true).busy_timeout(BUSY_TIMEOUT);
+    with_statement_log(options).connect().await.map_err(|error| explain(path, error))
 }
 
 /// Prepares a connection for writing probes of this number of sources. Not before: migrations and new source lists may
@@ -87,18 +100,35 @@ fn with_statement_log(options: SqliteConnectOptions) -> SqliteConnectOptions {
     options.disable_statement_logging()
 }
 
-/// Checks that a file is a store of a supported version.
+/// Checks that a file is a store of this version.
 pub async fn check_readable(path: &Path) -> Result<(), StoreError> {
+    let (found, known) = (check_any_version(path).await?, known_version());
+    match found.filter(|&found| found < known) {
+        Some(found) => Err(StoreError::Older { path: path.to_owned(), found, known }),
+        None => Ok(()),
+    }
+}
+
+/// Checks that a file is a store of this version or an earlier one. Returns its version; an empty file has none.
+pub(super) async fn check_any_version(path: &Path) -> Result<Option<i64>, StoreError> {
     if !path.exists() {
         return Err(StoreError::Missing(path.to_owned()));
     }
     let mut connection = for_reading(path).connect().await.map_err(|error| explain(path, error))?;
-    check_identity(path, &mut connection).await?;
+    let found = check_identity(path, &mut connection).await?;
     connection.close().await?;
-    Ok(())
+    Ok(found)
 }
 
-async fn check_identity(path: &Path, connection: &mut SqliteConnection) -> Result<(), StoreError> {
+fn known_version() -> i64 {
+    MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or(0)
+}
+
+/// The version of a store; an empty file has none.
+pub(super) async fn check_identity(
+    path: &Path,
+    connection: &mut SqliteConnection,
+) -> Result<Option<i64>, StoreError> {
     let tables: Vec<String> = sqlx::query_scalar("SELECT name FROM sqlite_schema WHERE type = 'table'")
         .fetch_all(&mut *connection)
         .await
@@ -106,7 +136,7 @@ async fn check_identity(path: &Path, connection: &mut SqliteConnection) -> Resul
     let id: i64 = sqlx::query("PRAGMA application_id").fetch_one(&mut *connection).await?.get(0);
     // Only that one table: the first start ended before its first migration, as on a full disk.
     if tables.iter().all(|name| name == "_sqlx_migrations") {
-        return Ok(());
+        return Ok(None);
     }
     let ours = id == APPLICATION_ID || (id == 0 && tables.iter().any(|name| name == "flights"));
     if !ours || !tables.iter().any(|name| name == "_sqlx_migrations") {
@@ -115,11 +145,11 @@ async fn check_identity(path: &Path, connection: &mut SqliteConnection) -> Resul
     let found: i64 = sqlx::query_scalar("SELECT coalesce(max(version), 0) FROM _sqlx_migrations")
         .fetch_one(&mut *connection)
         .await?;
-    let known = MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or(0);
+    let known = known_version();
     if found > known {
         return Err(StoreError::Newer { path: path.to_owned(), found, known });
     }
-    Ok(())
+    Ok(Some(found))
 }
 
 fn explain(path: &Path, error: sqlx::Error) -> StoreError {
@@ -127,6 +157,9 @@ fn explain(path: &Path, error: sqlx::Error) -> StoreError {
         return StoreError::NotADatabase(path.to_owned());
     }
     if is_read_only(&error) {
+        if let Some(error) = files::of_another_user(path) {
+            return error;
+        }
         return StoreError::ReadOnly { path: path.to_owned(), reason: error.to_string() };
     }
     if is_no_room(&error) {

@@ -187,9 +187,7 @@ pub(super) async fn shift(connection: &mut SqliteConnection, by: Span) -> Result
 
 /// Resets deliveries to `waiting`, with no attempts. Runs in another process, with or without a daemon.
 pub async fn retry(path: &Path, which: &Which) -> Result<Retried, StoreError> {
-    // Opening for writing would create a missing store.
-    open::check_readable(path).await?;
-    let mut connection = open::for_writing(path).await?;
+    let mut connection = open::existing_for_writing(path).await?;
     let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
     let mut query = QueryBuilder::new(
         "UPDATE deliveries SET state = 'waiting', attempts = 0, first_tried_at = NULL, next_at = NULL,

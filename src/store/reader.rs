@@ -246,7 +246,7 @@ impl Reader {
 
 /// Requests a probe from a running daemon of another process, with one row. Returns the request's number.
 pub async fn ask(path: &Path, source: SourceId, now: Timestamp) -> Result<i64, StoreError> {
-    let mut connection = open::for_writing(path).await?;
+    let mut connection = open::existing_for_writing(path).await?;
     let done = sqlx::query("INSERT INTO requests (source_id, asked_at) VALUES (?, ?)")
         .bind(source.0)
         .bind(now.as_millis())

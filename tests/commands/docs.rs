@@ -185,7 +185,7 @@ fn the_manual_lists_all_policies() {
 fn the_manual_lists_all_events() {
     let rows = table(&shipped("docs/store.md"), "| kind | what happened |");
     let listed: BTreeSet<String> = rows.iter().flat_map(|row| quoted(&row[0])).map(str::to_owned).collect();
-    let folders = ["src/daemon", "src/deliver", "crates/core/src/engine"];
+    let folders = ["src/daemon", "src/deliver", "src/store", "crates/core/src/engine"];
     let code: String = folders.into_iter().map(code_in).collect();
     for kind in &listed {
         assert!(code.contains(&format!("\"{kind}\"")), "there is no event {kind}");
@@ -290,10 +290,13 @@ fn the_unit_names_the_places_of_the_readme() {
         "README keeps the store in /var/lib/{state}"
     );
     assert!(readme.contains("systemd/tidewatch.service /etc/systemd/system/tidewatch.service"));
-    // The exit codes that keep systemd from trying again are those of a damaged store and a bad configuration.
+    // The exit codes that keep systemd from trying again are those that only an operator can help with.
     let codes = set("RestartPreventExitStatus");
     let rows = table(&shipped("docs/service.md"), "| exit code | meaning |");
-    for (code, meaning) in codes.split(' ').zip(["the store is damaged", "the configuration is bad"]) {
+    let meanings =
+        ["the store is damaged", "a file of the store belongs to another user", "the configuration is bad"];
+    assert_eq!(codes.split(' ').count(), meanings.len());
+    for (code, meaning) in codes.split(' ').zip(meanings) {
         assert!(rows.iter().any(|row| row[0] == code && row[1].starts_with(meaning)), "{code}");
     }
 }

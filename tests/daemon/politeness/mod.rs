@@ -9,6 +9,7 @@ mod changes;
 mod deadlines;
 mod hosts;
 mod redirects;
+mod replaced_stores;
 mod requests;
 mod rules;
 mod silences;

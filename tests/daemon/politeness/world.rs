@@ -63,7 +63,7 @@ impl World {
         self.folder.path().join("tidewatch.toml")
     }
 
-    fn store(&self) -> PathBuf {
+    pub fn store(&self) -> PathBuf {
         self.folder.path().join("tidewatch.db")
     }
 
@@ -174,6 +174,13 @@ impl Daemon {
         let _ = self.commands.send(DaemonCommand::Stop);
         let ended = soon("the daemon ends", self.ended).await.expect("no panic");
         assert_eq!(ended.expect("it ran until it was stopped"), Ended::Drained);
+    }
+}
+
+impl Daemon {
+    /// How it ended by itself.
+    pub async fn ended(self) -> Result<Ended, DaemonError> {
+        soon("the daemon ends", self.ended).await.expect("no panic")
     }
 }
 

@@ -13,5 +13,6 @@ mod list_mistakes;
 mod phases;
 mod plans;
 mod profiles;
+mod restored;
 mod signals;
 mod store;

@@ -21,6 +21,8 @@ async fn the_service_manager_gets_ready_status_and_watchdog_messages() {
     let mut daemon = home.start_as_service();
     let messages = daemon.wait_for_message("READY=1").await;
     assert!(messages.last().unwrap().contains("STATUS=watching 1 sources"), "{messages:?}");
+    // Until it was ready, it asked for more time.
+    assert!(messages[0].contains("EXTEND_TIMEOUT_USEC=300000000"), "{messages:?}");
     // Watchdog messages are sent as long as the scheduler runs.
     for _ in 0..3 {
         daemon.wait_for_message("WATCHDOG=1").await;

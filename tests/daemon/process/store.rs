@@ -170,3 +170,145 @@ async fn other_programs_may_read_and_write_beside_the_daemon() {
     soon("it starts again", web.arrived(before + 1)).await;
     daemon.stop().await;
 }
+
+#[tokio::test]
+async fn a_second_daemon_on_a_link_to_the_store_is_refused() {
+    let web = LoopbackServer::start(|_| Reply::ok(rss(["a"]))).await;
+    let home = Home::new();
+    let budget = source_with_budget("s", &web.url("/feed"), BRISK);
+    home.write(std::slice::from_ref(&budget));
+    let mut daemon = home.start();
+    soon("a request", web.arrived(1)).await;
+    std::os::unix::fs::symlink("tidewatch.db", home.path("link.db")).unwrap();
+    let text = std::fs::read_to_string(home.config()).unwrap().replace("tidewatch.db", "link.db");
+    std::fs::write(home.config(), text).unwrap();
+    let second = home.run(&["run"]).await;
+    let message = String::from_utf8(second.stderr).unwrap();
+    assert_eq!(second.status.code(), Some(69), "{message}");
+    assert!(message.contains("another tidewatch is using this store"), "{message}");
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn a_program_newer_than_the_daemon_asks_for_a_restart_and_migrates_nothing() {
+    let web = LoopbackServer::start(|_| Reply::ok(rss(["a"]))).await;
+    let home = Home::new();
+    home.write(&[source_with_budget("s", &web.url("/feed"), BRISK)]);
+    let mut daemon = home.start();
+    home.until("SELECT count(*) FROM probes", |probes| probes > 0).await;
+    // As if the daemon were older than this program.
+    let newest = home.number("SELECT max(version) FROM _sqlx_migrations").await;
+    sqlx::query("DELETE FROM _sqlx_migrations WHERE version = (SELECT max(version) FROM _sqlx_migrations)")
+        .execute(&mut home.connection().await)
+        .await
+        .unwrap();
+    for command in [&["status"][..], &["probe", "s"], &["deliveries", "retry", "1"]] {
+        let output = home.run(command).await;
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(69), "{command:?}: {message}");
+        let why = format!("this one needs {newest}); restart the daemon, which migrates it");
+        assert!(message.contains(&why), "{command:?}: {message}");
+    }
+    assert!(home.number("SELECT max(version) FROM _sqlx_migrations").await < newest);
+    // An old store is backed up before it is migrated.
+    let output = home.run(&["backup", home.path("copy.db").to_str().unwrap()]).await;
+    assert!(output.status.success(), "{output:?}");
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn a_command_in_another_folder_than_the_daemon_makes_no_store_there() {
+    let web = LoopbackServer::start(|_| Reply::ok(rss(["a"]))).await;
+    let home = Home::new();
+    home.write(&[source_with_budget("s", &web.url("/feed"), BRISK)]);
+    let text = std::fs::read_to_string(home.config()).unwrap();
+    let text = text.replace(home.store().to_str().unwrap(), "tidewatch.db");
+    std::fs::write(home.config(), text).unwrap();
+    let elsewhere = home.path("elsewhere");
+    std::fs::create_dir(&elsewhere).unwrap();
+    for command in [&["probe", "s"][..], &["status"]] {
+        let output = home.command(command).current_dir(&elsewhere).output().unwrap();
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(69), "{command:?}: {message}");
+        let path = elsewhere.join("tidewatch.db");
+        let why = format!(
+            "{}: no store yet; `tidewatch run` makes it; `store` is a relative path",
+            path.display()
+        );
+        assert!(message.contains(&why), "{command:?}: {message}");
+        assert_eq!(std::fs::read_dir(&elsewhere).unwrap().count(), 0, "{command:?}");
+    }
+    assert_eq!(web.requests().len(), 0);
+    // In the folder of the configuration a daemon would make it, too.
+    assert!(home.run(&["probe", "s"]).await.status.success());
+    assert!(home.store().exists());
+}
+
+#[tokio::test]
+async fn a_request_that_no_daemon_has_answered_is_dropped_at_the_next_start() {
+    let web = LoopbackServer::start(|_| Reply::ok(rss(["a"]))).await;
+    let home = Home::new();
+    // Not due for an hour after its first probe; a request would be granted.
+    let budget = "probes = 100, per = \"100h\", min_spacing = \"0s\"";
+    home.write(&[format!("{}policy = \"uniform\"\n", source_with_budget("s", &web.url("/feed"), budget))]);
+    let mut daemon = home.start();
+    home.until("SELECT count(*) FROM probes", |probes| probes == 1).await;
+    daemon.stop().await;
+    sqlx::query("INSERT INTO requests (source_id, asked_at) VALUES (1, 1000)")
+        .execute(&mut home.connection().await)
+        .await
+        .unwrap();
+    let mut daemon = home.start();
+    home.until("SELECT count(*) FROM requests WHERE answer LIKE 'refused: %restarted%'", |n| n == 1).await;
+    daemon.stop().await;
+    assert!(daemon.log().contains("requests for probes were left from an earlier run"), "{}", daemon.log());
+    assert_eq!(home.number("SELECT count(*) FROM probes").await, 1);
+}
+
+/// A service that runs as a user of its own. Only root can give files to others, so that this test needs root.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_root_has_copied_is_refused_with_the_remedy() {
+    use std::os::unix::fs::{MetadataExt, chown};
+    use std::os::unix::process::CommandExt;
+
+    const SERVICE: u32 = 65_534;
+    let web = LoopbackServer::start(|_| Reply::ok(rss(["a"]))).await;
+    let home = Home::new();
+    let folder = home.path("state");
+    std::fs::create_dir(&folder).unwrap();
+    if chown(&folder, Some(SERVICE), Some(SERVICE)).is_err() {
+        return;
+    }
+    home.write(&[source_with_budget("s", &web.url("/feed"), BRISK)]);
+    let store = folder.join("tidewatch.db");
+    let text = std::fs::read_to_string(home.config()).unwrap();
+    let text = text.replace(home.store().to_str().unwrap(), store.to_str().unwrap());
+    std::fs::write(home.config(), text).unwrap();
+    chown(home.path(""), Some(SERVICE), Some(SERVICE)).unwrap();
+    // What root makes in the folder belongs to the service.
+    assert!(home.run(&["probe", "s"]).await.status.success());
+    for file in ["tidewatch.db", "tidewatch.db.lock"] {
+        assert_eq!(std::fs::metadata(folder.join(file)).unwrap().uid(), SERVICE, "{file}");
+    }
+    let copy = folder.join("copy");
+    std::fs::copy(&store, &copy).unwrap();
+    std::fs::rename(&copy, &store).unwrap();
+    let as_service = || home.command(&["run"]).uid(SERVICE).gid(SERVICE).output().unwrap();
+    let output = tokio::task::block_in_place(as_service);
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(77), "{message}");
+    let why = format!(
+        "{0}: belongs to user 0, and tidewatch runs as user 65534; as root, run: chown --reference={1} {0}",
+        store.display(),
+        folder.display()
+    );
+    assert!(message.contains(&why), "{message}");
+    // A restore by root makes a store of the service.
+    let output = home.run(&["backup", home.path("backup.db").to_str().unwrap()]).await;
+    assert!(output.status.success(), "{output:?}");
+    std::fs::remove_file(&store).unwrap();
+    let output = home.run(&["restore", home.path("backup.db").to_str().unwrap()]).await;
+    assert!(output.status.success(), "{output:?}");
+    let restored = std::fs::metadata(&store).unwrap();
+    assert_eq!((restored.uid(), restored.mode() & 0o777), (SERVICE, 0o600));
+}

@@ -65,9 +65,38 @@ async fn a_copy_replaces_no_file_and_leaves_none_behind() {
     assert!(nowhere.to_string().contains("copy.db cannot be written: "), "{nowhere}");
     let missing = backup::copy(&beside("none.db"), &beside("copy.db")).await.unwrap_err();
     assert!(matches!(missing, BackupError::Store(StoreError::Missing(_))), "{missing}");
-    // What an interrupted one left is replaced.
+    // One that is being written by another backup is left alone.
     std::fs::write(beside("copy.db.partial"), b"half a copy").unwrap();
+    let other = std::fs::File::open(beside("copy.db.partial")).unwrap();
+    other.lock().unwrap();
+    let busy = backup::copy(&store.path, &beside("copy.db")).await.unwrap_err();
+    assert!(matches!(busy, BackupError::InProgress(_)), "{busy}");
+    assert_eq!(std::fs::read(beside("copy.db.partial")).unwrap(), b"half a copy");
+    drop(other);
+    // What an interrupted one left is replaced.
     let copied = backup::copy(&store.path, &beside("copy.db")).await.unwrap();
     assert_eq!((copied.sources, copied.probes), (2, 0));
     assert!(copied.bytes > 0 && !beside("copy.db.partial").exists());
+    let mode = std::os::unix::fs::PermissionsExt::mode(
+        &std::fs::metadata(beside("copy.db")).unwrap().permissions(),
+    );
+    assert_eq!(mode & 0o777, 0o600, "the store may hold private texts");
+}
+
+#[tokio::test]
+async fn a_file_that_appears_during_a_copy_is_not_replaced() {
+    let store = Store::new().await;
+    let (to, partial) =
+        (store.path.with_file_name("copy.db"), store.path.with_file_name("copy.db.partial"));
+    let appears = async {
+        while !partial.exists() {
+            tokio::task::yield_now().await;
+        }
+        std::fs::write(&to, b"another file").unwrap();
+    };
+    let (copied, ()) = tokio::join!(backup::copy(&store.path, &to), appears);
+    let refused = copied.unwrap_err();
+    assert!(matches!(refused, BackupError::Exists(_)), "{refused}");
+    assert_eq!(std::fs::read(&to).unwrap(), b"another file");
+    assert!(!partial.exists());
 }
