@@ -55,7 +55,7 @@ pub fn run(config: &Config, arguments: &Args, out: &mut dyn Write) -> Result<(),
         return runtime.block_on(dry_run(config, source, arguments, out));
     }
     refuse_new_store_elsewhere(config)?;
-    log::start("warn");
+    let _log = log::start("warn");
     let clock = Clock::wall();
     match runtime.block_on(once(config, &source.name, &clock)) {
         Ok(finished) => show_result(&finished, out),

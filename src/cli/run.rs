@@ -37,7 +37,7 @@ impl Args {
 
 /// Runs until a signal ends it.
 pub fn run(path: Option<&Path>, arguments: &Args) -> Result<(), CliError> {
-    log::start("info");
+    let _log = log::start("info");
     let path = config::load::find(path)?;
     let config = config::load::load(&path)?;
     if config.daemon.contact.is_none() {

@@ -5,6 +5,7 @@
 //! ([`reload`]). Tasks exchange messages and share no state. A task that ends without a stop command is a
 //! crash and ends the process with an error.
 
+pub mod activity;
 mod descriptors;
 pub mod document_readers;
 mod match_records;

@@ -23,6 +23,7 @@ use tidewatch_core::planning::build::PlanOrder;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 
+use super::activity::{ActivityCounters, ActivityLog};
 use super::messages::{Control, Launch, ProbeRequest, Reconfiguration};
 use super::notes::{event, log_note};
 use super::probe::Finished;
@@ -103,6 +104,7 @@ pub struct Scheduler {
     /// Reused buffer of actions; empty between events.
     actions: Vec<Action>,
     recording: Option<Recording>,
+    activity: ActivityLog,
 }
 
 /// Largest number of messages of a kind that one iteration handles.
@@ -142,7 +144,13 @@ impl Scheduler {
             shown: Progress::default(),
             actions: Vec::new(),
             recording: None,
+            activity: ActivityLog::default(),
         }
+    }
+
+    /// Counts what is logged there.
+    pub fn count_activity(&mut self, counters: Arc<ActivityCounters>) {
+        self.activity = ActivityLog::new(counters);
     }
 
     /// Starts to record the engine's events and actions. The receiver is signalled when everything is
@@ -342,28 +350,10 @@ impl Scheduler {
         self.shown.probes += 1;
         let found = finished.observation.as_ref().map_or(0, |seen| seen.updates.len());
         self.shown.updates += found as u64;
-        self.log_end(&finished, &result, found);
+        let source = self.roster.get(&finished.attempt.source).map_or("", |spec| &spec.source.name);
+        let memory = &result.memory;
+        self.activity.probe_ended(source, &finished, memory.error_streak, memory.due.at());
         Write::Ended(Box::new(probe_record(*finished, result)))
-    }
-
-    fn log_end(&self, finished: &Finished, result: &ProbeResult, found: usize) {
-        let name = self.name(finished.attempt.source);
-        let next = result.memory.due.at().unwrap_or(Timestamp::MAX);
-        match &finished.error {
-            Some(error) => tracing::warn!(source = name, %error, %next, "probe failed"),
-            None => {
-                let outcome = finished.outcome.name();
-                if found > 0 {
-                    tracing::info!(source = name, outcome, updates = found, %next, "probed");
-                } else {
-                    // Most probes: the store has them all.
-                    tracing::debug!(source = name, outcome, %next, "probed");
-                }
-            }
-        }
-        if let Some(note) = finished.observation.as_ref().and_then(|seen| seen.note.as_deref()) {
-            tracing::info!(source = name, "{note}");
-        }
     }
 
     fn name(&self, id: SourceId) -> &str {

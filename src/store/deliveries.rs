@@ -98,6 +98,16 @@ impl Reader {
             .collect())
     }
 
+    /// The number of waiting deliveries.
+    pub async fn waiting_deliveries(&self) -> Result<u64, StoreError> {
+        let waiting: i64 = sqlx::query_scalar(
+            "SELECT count(*) FROM deliveries INDEXED BY deliveries_waiting WHERE state = 'waiting'",
+        )
+        .fetch_one(self.pool())
+        .await?;
+        Ok(waiting.unsigned_abs())
+    }
+
     /// The number of matching deliveries by target. Ignores the limit of the filter.
     pub async fn delivery_totals(&self, filter: &Filter) -> Result<Vec<DeliveryTotals>, StoreError> {
         let mut query = QueryBuilder::new(

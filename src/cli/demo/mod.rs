@@ -110,7 +110,7 @@ fn speed(text: &str) -> Result<f64, String> {
 /// [`CliError::Found`] if the report is not fine; the report is printed anyway.
 pub fn run(arguments: &Args, out: &mut dyn Write) -> Result<(), CliError> {
     // The progress display uses the terminal, so only errors are logged.
-    log::start("error");
+    let _log = log::start("error");
     let store = match &arguments.store {
         Some(path) if path.exists() => {
             let path = path.display();

@@ -77,6 +77,15 @@ impl Home {
         Daemon::start(self.command(&["run"]), &self.path("log"), None)
     }
 
+    /// Starts the daemon with this level of the log, which goes into a pipe.
+    pub fn start_with_log(&self, level: &str, log: std::io::PipeWriter) -> Daemon {
+        std::fs::write(self.path("log"), "").unwrap();
+        let mut command = self.command(&["run"]);
+        command.env("TIDEWATCH_LOG", level).stderr(log);
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+        Daemon { child, log: self.path("log"), socket: None, messages: Vec::new() }
+    }
+
     /// Starts the daemon from a shell, after this command of it.
     pub fn start_after(&self, setting: &str) -> Daemon {
         Daemon::start(self.after(setting), &self.path("log"), None)

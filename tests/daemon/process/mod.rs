@@ -10,6 +10,7 @@ mod hostile;
 mod killed;
 mod killed_at_full_rate;
 mod list_mistakes;
+mod logs;
 mod phases;
 mod plans;
 mod profiles;

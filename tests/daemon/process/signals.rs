@@ -116,6 +116,8 @@ async fn a_hangup_with_a_faulty_file_changes_nothing() {
     home.until("SELECT count(*) FROM events WHERE kind = 'reload_refused'", |n| n == 1).await;
     let before = web.requests().len();
     soon("the old list goes on", web.arrived(before + 3)).await;
+    let messages = daemon.wait_for_message("STATUS=watching").await;
+    assert!(messages.last().unwrap().contains("last reload: REFUSED"), "it stays: {messages:?}");
     // A valid file is accepted again.
     home.write(&[
         source_with_budget("s", &web.url("/feed"), BRISK),
@@ -123,6 +125,8 @@ async fn a_hangup_with_a_faulty_file_changes_nothing() {
     ]);
     daemon.signal("HUP");
     daemon.wait_for_message("STATUS=reloaded").await;
+    let messages = daemon.wait_for_message("STATUS=watching").await;
+    assert!(!messages.last().unwrap().contains("REFUSED"), "{messages:?}");
     until("the new one is asked", || web.requests().iter().any(|seen| seen.path == "/other")).await;
     daemon.stop().await;
 }
