@@ -43,9 +43,9 @@ pub struct ActivityLog {
 }
 
 impl ActivityLog {
-    /// A log that counts there.
-    pub fn new(counters: Arc<ActivityCounters>) -> Self {
-        Self { counters, ..Self::default() }
+    /// What is counted, for a summary.
+    pub fn counters(&self) -> Arc<ActivityCounters> {
+        Arc::clone(&self.counters)
     }
 
     /// Logs the end of a probe of the source with that name. `failures` is the number of its failures in a row, `next`

@@ -22,7 +22,7 @@ use crate::store::writer::{Write, Writer, WriterHandle, commit};
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 
-use super::activity::{ActivityCounters, summarize};
+use super::activity::summarize;
 use super::document_readers::DocumentReaders;
 use super::messages::{Control, DaemonCommand, ProbeRequest};
 use super::open_store::{Begun, open_store};
@@ -213,8 +213,7 @@ async fn start(setup: DaemonSetup, begun: Begun, store: &Path) -> Result<Tasks, 
     let rules = Arc::clone(&config.rules);
     let mut scheduler =
         Scheduler::new(loaded.engine, loaded.roster, clock.clone(), Some(fetcher.clone()), rules, channels);
-    let counters = Arc::new(ActivityCounters::default());
-    scheduler.count_activity(Arc::clone(&counters));
+    let counters = scheduler.activity();
     let recording = record.map(|to| begin_recording(&mut scheduler, to)).transpose()?;
     let (posts, fetcher_of_posts) = watch::channel(fetcher);
     let (targets, changed_targets) = watch::channel(Arc::new(config.targets.clone()));

@@ -148,9 +148,9 @@ impl Scheduler {
         }
     }
 
-    /// Counts what is logged there.
-    pub fn count_activity(&mut self, counters: Arc<ActivityCounters>) {
-        self.activity = ActivityLog::new(counters);
+    /// Counts what is logged, for a summary.
+    pub fn activity(&self) -> Arc<ActivityCounters> {
+        self.activity.counters()
     }
 
     /// Starts to record the engine's events and actions. The receiver is signalled when everything is
