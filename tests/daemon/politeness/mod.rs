@@ -17,3 +17,4 @@ mod timing;
 mod unchanged_bodies;
 mod validators;
 pub mod world;
+mod year;

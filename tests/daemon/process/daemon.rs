@@ -178,6 +178,13 @@ impl Daemon {
         self.child.id()
     }
 
+    /// The most memory that it had at once, in bytes.
+    pub fn peak_memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+    }
+
     /// Its output on stderr.
     pub fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap()

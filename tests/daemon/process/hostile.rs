@@ -82,13 +82,6 @@ async fn a_hostile_document_costs_one_failed_probe_and_the_others_go_on() {
     assert_eq!(home.number("SELECT count(*) FROM probes WHERE error LIKE '%panic%'").await, 0);
 }
 
-/// The most memory that a process had at once, in bytes.
-fn peak_memory(pid: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
-}
-
 #[tokio::test]
 async fn no_document_takes_much_memory() {
     let documents: Vec<_> = HOSTILE_DOCUMENTS.iter().filter(|it| it.read_as != ReadAs::Robots).collect();
@@ -108,7 +101,7 @@ async fn no_document_takes_much_memory() {
     let mut daemon = home.start();
     let count = documents.len() as i64;
     home.until("SELECT count(DISTINCT source_id) FROM probes", |probed| probed == count).await;
-    let peak = peak_memory(daemon.pid());
+    let peak = daemon.peak_memory();
     daemon.stop().await;
     assert!(peak < 256 << 20, "{} MB", peak >> 20);
     assert_eq!(home.number("SELECT count(*) FROM probes WHERE error LIKE '%panic%'").await, 0);
@@ -140,7 +133,7 @@ async fn large_bodies_of_many_slow_servers_take_bounded_memory() {
     // Those that can send have sent when the good source was asked some times more.
     let before = good.requests().len();
     until("the good one goes on", || good.requests().len() > before + 30).await;
-    let peak = peak_memory(daemon.pid());
+    let peak = daemon.peak_memory();
     daemon.kill();
     assert!(peak < 256 << 20, "{} MB", peak >> 20);
     assert_eq!(home.number("SELECT count(*) FROM probes WHERE outcome = 'failed'").await, 0);

@@ -7,6 +7,7 @@ mod deliveries;
 mod descriptors;
 mod forecasts;
 mod hostile;
+mod hostile_fleet;
 mod killed;
 mod killed_at_full_rate;
 mod list_mistakes;

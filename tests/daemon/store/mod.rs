@@ -38,6 +38,7 @@ use tokio::sync::oneshot;
 mod backups;
 mod batches;
 mod bursts;
+mod churn;
 mod habits;
 mod lists;
 mod measures;
@@ -141,9 +142,18 @@ impl Store {
     async fn with(pragma: &'static str) -> Self {
         let dir = TempDir::new().unwrap();
         let path = dir.path().join("t.db");
+        Self::opened(dir, path, at(0), pragma).await
+    }
+
+    /// The store of a folder, after it was closed.
+    async fn reopened(dir: TempDir, path: PathBuf, now: Timestamp) -> Self {
+        Self::opened(dir, path, now, "PRAGMA user_version").await
+    }
+
+    async fn opened(dir: TempDir, path: PathBuf, now: Timestamp, pragma: &'static str) -> Self {
         let mut connection = open::for_writing(&path).await.unwrap();
         let list = [listed("a", "http://a/"), listed("b", "http://b/")];
-        let loaded = load(&mut connection, &list, at(0), at(-1_000)).await;
+        let loaded = load(&mut connection, &list, now, at(-1_000)).await;
         sqlx::query(pragma).fetch_all(&mut connection).await.unwrap();
         let (writer, handle) = Writer::new(connection);
         let (stop, stopped) = oneshot::channel();

@@ -7,7 +7,7 @@ use tidewatch_core::model::silence::LearnedUntil;
 use super::*;
 
 /// Prunes until nothing is left to be deleted.
-async fn prune(store: &Store, before: DeleteBefore) {
+pub(super) async fn prune(store: &Store, before: DeleteBefore) {
     store.write(Write::Prune(before));
     // Each part queues the next one; a flush is handled between them.
     for _ in 0..10 {
