@@ -91,6 +91,8 @@ pub struct Finished {
     pub rules: Arc<RulesConfig>,
     /// The source as deliveries describe it; `None` if the probe failed.
     pub described: Option<Arc<SourceConfig>>,
+    /// What says that items were left out, if the document before had all its items read.
+    pub left_out: Option<String>,
     /// The memory that the document takes.
     pub room: Option<Arc<BodyRoom>>,
 }
@@ -144,6 +146,7 @@ impl Finished {
             false_alarms: 0.0,
             rules: Arc::default(),
             described: None,
+            left_out: None,
             room: None,
         }
     }
@@ -337,8 +340,11 @@ impl ProbeExchange<'_> {
         }
         let outcome =
             if observation.updates.is_empty() { ProbeOutcome::Unchanged } else { ProbeOutcome::Updated };
+        let left_out =
+            observation.note.clone().filter(|_| observation.cut && self.launch.inputs.cut_at.is_none());
         let finished = Finished {
             outcome,
+            left_out,
             validators: self.validators(&answer),
             observation: Some(observation),
             beliefs,

@@ -1,6 +1,6 @@
 //! A finished probe as one record for the store: its outcome, its observation, and the resulting state.
 
-use crate::store::record::{ComparedProbe, HostRecord, ProbeRecord};
+use crate::store::record::{ComparedProbe, EventRecord, HostRecord, ProbeRecord};
 use tidewatch_core::engine::action::ProbeResult;
 use tidewatch_core::engine::note::Note;
 use tidewatch_core::model::burst::BurstChange;
@@ -15,7 +15,14 @@ pub fn probe_record(finished: Finished, result: ProbeResult) -> ProbeRecord {
     let matches = match_records::records(&finished, &result.rule_effects.notices);
     let compared = compared(&finished, &result);
     let model_update = finished.result.ok().map(|answered| answered.model).unwrap_or_default();
-    let events = result.notes.iter().filter_map(|note| event(id, finished.finished, note)).collect();
+    let left_out = finished.left_out.map(|detail| EventRecord {
+        at: finished.finished,
+        kind: "items_left_out",
+        source: Some(id),
+        detail: Some(detail),
+    });
+    let noted = result.notes.iter().filter_map(|note| event(id, finished.finished, note));
+    let events = noted.chain(left_out).collect();
     let host = result.host.map(|asks| HostRecord {
         key: asks.host.key.to_string(),
         public: asks.host.public,

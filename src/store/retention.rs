@@ -128,6 +128,10 @@ const EVENTS: [&str; 1] =
 const ROBOTS: [&str; 1] = ["DELETE FROM robots WHERE origin IN (
          SELECT origin FROM robots WHERE fetched_at < ? ORDER BY fetched_at LIMIT ?)"];
 
+/// A host without a crawl delay whose pause is over long ago says nothing.
+const HOSTS: [&str; 1] = ["DELETE FROM hosts WHERE host IN (
+         SELECT host FROM hosts WHERE crawl_delay_ms = 0 AND coalesce(paused_until, 0) < ? LIMIT ?)"];
+
 /// Deletes some old rows. Returns whether more may remain.
 pub(super) async fn delete_batch(connection: &mut SqliteConnection, before: DeleteBefore) -> Result<bool> {
     let mut more = delete(connection, &PROBES, Some(before.probes)).await?;
@@ -147,6 +151,7 @@ pub(super) async fn delete_batch(connection: &mut SqliteConnection, before: Dele
     }
     more |= delete(connection, &EVENTS, before.events).await?;
     more |= delete(connection, &ROBOTS, Some(before.now - ROBOTS_REMEMBERED)).await?;
+    more |= delete(connection, &HOSTS, Some(before.probes)).await?;
     more |= items(connection, before.now).await?;
     more |= removed_source(connection, before.probes).await?;
     sqlx::query("DELETE FROM requests WHERE answer IS NOT NULL AND asked_at < ?")

@@ -138,3 +138,28 @@ async fn a_clock_that_is_wrong_at_a_start_deletes_nothing() {
     assert_eq!(world.number(before).await, logged);
     daemon.stop().await;
 }
+
+#[tokio::test]
+async fn updates_of_a_probe_are_bounded_and_the_others_are_counted_in_one_event() {
+    let world = with_max_items(3);
+    // Ten fresh items each time, then ten that are edited each time, then few.
+    let site = Site::start(&world, |visit| match visit.seen.order {
+        order @ 0..10 => Reply::ok(rss((0..10).map(|number| format!("{order}-{number}")))),
+        order @ 10..20 => {
+            let feed = rss((0..10).map(|number| format!("edited-{number}")));
+            Reply::ok(feed.replace("About", &format!("{order} about")))
+        }
+        _ => Reply::ok(rss(["a", "b"])),
+    })
+    .await;
+    let daemon = world.start(&[source("s", &site.url("/feed"))]).await;
+    site.visited(23).await;
+    daemon.stop().await;
+    assert_eq!(world.number("SELECT max(updates_found) FROM probes").await, 3);
+    let most = "SELECT max(stored) FROM (SELECT count(*) AS stored FROM updates GROUP BY probe_id)";
+    assert_eq!(world.number(most).await, 3);
+    assert_eq!(world.number("SELECT count(*) FROM updates WHERE kind = 'edited'").await, 27);
+    let events: Vec<(String,)> =
+        world.rows("SELECT detail FROM events WHERE kind = 'items_left_out'").await;
+    assert_eq!(events, [("only the first 3 of 10 items are read (`max_items`)".to_owned(),)]);
+}

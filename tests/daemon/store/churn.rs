@@ -16,7 +16,7 @@ use super::*;
 /// What happens to a source.
 #[derive(Debug, Clone)]
 enum Happening {
-    /// Its feed has these items, in this version of their texts, and at most so many are read.
+    /// Its feed has these items, in this version of their texts, and at most this number are read.
     Probe { items: Vec<u8>, version: u8, max_items: usize },
     /// Time passes, and old rows are deleted.
     Prune { days: i64 },

@@ -61,6 +61,19 @@ async fn each_kind_of_row_has_its_age() {
 }
 
 #[tokio::test]
+async fn hosts_that_ask_for_nothing_any_more_are_deleted() {
+    let store = Store::new().await;
+    let hosts = "INSERT INTO hosts (host, public, paused_until, crawl_delay_ms) VALUES
+         ('paused', 1, 1700000900000, 0), ('over', 1, 1700000100000, 0), ('never', 1, NULL, 0),
+         ('slow', 1, NULL, 5000), ('slow and over', 1, 1700000100000, 5000)";
+    sqlx::query(hosts).execute(&mut store.connection().await).await.unwrap();
+    prune(&store, DeleteBefore::probes(at(500), at(600))).await;
+    let left = "SELECT group_concat(host, ', ') FROM (SELECT host FROM hosts ORDER BY host)";
+    let left: String = sqlx::query_scalar(left).fetch_one(&mut store.connection().await).await.unwrap();
+    assert_eq!(left, "paused, slow, slow and over");
+}
+
+#[tokio::test]
 async fn what_was_learned_of_a_source_that_was_removed_long_ago_is_deleted() {
     let store = Store::new().await;
     let (a, b) = (store.id("a"), store.id("b"));
