@@ -126,7 +126,9 @@ impl Reloader {
         for setting in &diff.needs_restart {
             tracing::warn!("{setting} changed: it takes effect when tidewatch is restarted");
         }
-        let fetcher = Fetcher::new(&new.fetch, new.daemon.contact.as_deref())
+        let before = self.settings.posts.borrow().clone();
+        let fetcher = before
+            .renewed(&new.fetch, new.daemon.contact.as_deref())
             .map_err(|error| Refused(error.message))?;
         let at = self.clock.now();
         let synced = self.sync(&added, &changed, &diff.removed, at).await?;

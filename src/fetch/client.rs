@@ -53,6 +53,14 @@ impl Fetcher {
         Self::with_limits(params, contact, Guard::default(), MOST_KEPT)
     }
 
+    /// A fetcher for a changed configuration. Bodies that the old one still reads count for the same memory, unless the
+    /// largest size of a body changed.
+    pub fn renewed(&self, params: &FetchParams, contact: Option<&str>) -> Result<Self, FetchError> {
+        let new = Self::new(params, contact)?;
+        let same = params.max_body == self.params.max_body;
+        Ok(if same { Self { bodies: self.bodies.clone(), ..new } } else { new })
+    }
+
     /// Creates a fetcher with another definition of public addresses, which keeps connections of at most this
     /// many hosts. For tests.
     pub fn with_limits(

@@ -138,3 +138,36 @@ async fn large_bodies_of_many_slow_servers_take_bounded_memory() {
     assert!(peak < 256 << 20, "{} MB", peak >> 20);
     assert_eq!(home.number("SELECT count(*) FROM probes WHERE outcome = 'failed'").await, 0);
 }
+
+#[tokio::test]
+async fn reloads_do_not_multiply_the_memory_of_bodies() {
+    let web = LoopbackServer::start_on(Ipv4Addr::UNSPECIFIED.into(), |_| {
+        let head = b"HTTP/1.1 200 OK\r\nContent-Length: 9000000\r\n\r\n".to_vec();
+        Reply::raw(vec![ServerStep::Send(head), ServerStep::Send(vec![b'x'; 8_000_000]), ServerStep::Stall])
+    })
+    .await;
+    let good = LoopbackServer::start(|seen| Reply::ok(rss((0..=seen.order).map(|n| n.to_string())))).await;
+    let home = Home::new();
+    let mut sources = vec![
+        // The servers outlast the test.
+        "[fetch]\nread_timeout = \"5m\"\ntotal_timeout = \"10m\"\n".to_owned(),
+        source_with_budget("good", &good.url("/feed"), BRISK),
+    ];
+    home.write(&sources);
+    let mut daemon = home.start();
+    until("the daemon is up", || !good.requests().is_empty()).await;
+    for reload in 1..=8 {
+        sources.extend((0..12).map(|number| {
+            let url = web.url_as(&format!("127.0.{reload}.{}", number + 1), "/");
+            source_with_budget(&format!("{reload}-{number}"), &url, LAZY)
+        }));
+        home.write(&sources);
+        daemon.signal("HUP");
+        until("all are asked", || web.requests().len() == reload * 12).await;
+        let before = good.requests().len();
+        until("the good one goes on", || good.requests().len() > before + 8).await;
+    }
+    let peak = daemon.peak_memory();
+    daemon.kill();
+    assert!(peak < 256 << 20, "{} MB", peak >> 20);
+}
