@@ -12,7 +12,7 @@ use crate::config::configuration::Config;
 use crate::config::secret::Secret;
 use crate::config::source::SourceConfig;
 use crate::daemon::once::{OnceError, once};
-use crate::daemon::probe::{Finished, recall, request};
+use crate::daemon::probe::{Finished, reads_otherwise, recall, request};
 use crate::daemon::run::DaemonError;
 use crate::daemon::startup::spec;
 use crate::store::StoreError;
@@ -180,6 +180,9 @@ async fn dry_run(
                 inputs = reader.probe_inputs(row.id).await?;
                 request_inputs = reader.request_inputs(row.id).await?;
                 last_text = reader.page_text(row.id).await?;
+                if inputs.seen.moved || reads_otherwise(source, &request_inputs) {
+                    inputs.seen.page = None;
+                }
                 adopted = row.adopted_url;
                 stored = Some((row.id, reader));
                 let blocking = engine.explain(row.id, None, now).and_then(|explanation| {
@@ -253,6 +256,9 @@ fn show_comparison(
     out: &mut dyn Write,
 ) -> Result<(), CliError> {
     match (source.kind, inputs.seen.last_success) {
+        (SourceKind::Page, Some(_)) if inputs.seen.page.is_none() => {
+            writeln!(out, "compared with nothing: other parts or another address are read now")?;
+        }
         (_, None) => writeln!(out, "compared with nothing: this would be the first contact")?,
         (SourceKind::Feed, Some(at)) => {
             writeln!(

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use tidewatch_core::observe::page::PageRules;
 
 use super::configuration::Config;
+use super::renames::renames;
 use super::source::SourceConfig;
 
 /// Changes from an old configuration to a new one.
@@ -19,6 +20,8 @@ pub struct Diff {
     pub added: Vec<String>,
     /// Names of removed sources, in the old order.
     pub removed: Vec<String>,
+    /// Sources with another name and the same address, kind and rules: the old and the new name.
+    pub renamed: Vec<(String, String)>,
     /// Names of sources with other settings, in the new order.
     pub changed: Vec<String>,
     /// Changed settings that need a restart.
@@ -28,6 +31,22 @@ pub struct Diff {
 }
 
 impl Diff {
+    /// Turns sources that vanished and appeared into renamed ones, where that is unambiguous.
+    fn pair_renamed(&mut self, old: &Config, new: &Config) {
+        let names = |list: &[String]| list.iter().cloned().collect::<HashSet<String>>();
+        let (gone, added) = (names(&self.removed), names(&self.added));
+        let keys = |config: &Config, names: &HashSet<String>| -> Vec<_> {
+            let named = config.sources.iter().filter(|source| names.contains(&source.name));
+            let key = |it: &Arc<SourceConfig>| (it.url.as_str().to_owned(), it.kind, it.page_read_as());
+            named.map(|source| (key(source), source.name.clone())).collect()
+        };
+        self.renamed = renames(keys(old, &gone), keys(new, &added));
+        let (before, after): (HashSet<&str>, HashSet<&str>) =
+            self.renamed.iter().map(|(old, new)| (old.as_str(), new.as_str())).unzip();
+        self.removed.retain(|name| !before.contains(name.as_str()));
+        self.added.retain(|name| !after.contains(name.as_str()));
+    }
+
     /// Whether nothing differs.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -56,6 +75,9 @@ pub fn diff(old: &Config, new: &Config) -> Diff {
         let after: HashSet<&str> = new.sources.iter().map(|source| source.name.as_str()).collect();
         let gone = old.sources.iter().filter(|source| !after.contains(source.name.as_str()));
         diff.removed.extend(gone.map(|source| source.name.clone()));
+    }
+    if !diff.added.is_empty() && !diff.removed.is_empty() {
+        diff.pair_renamed(old, new);
     }
     for (name, differs, restart) in settings(old, new) {
         if differs {
@@ -174,13 +196,18 @@ fn same_rules(old: &PageRules, new: &PageRules) -> bool {
 
 impl fmt::Display for Diff {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let counts = [(&self.added, "added"), (&self.removed, "removed"), (&self.changed, "changed")];
+        let counts = [
+            (self.added.len(), "added"),
+            (self.removed.len(), "removed"),
+            (self.renamed.len(), "renamed"),
+            (self.changed.len(), "changed"),
+        ];
         let mut sources = String::new();
-        for (list, verb) in counts.into_iter().filter(|(list, _)| !list.is_empty()) {
+        for (count, verb) in counts.into_iter().filter(|&(count, _)| count > 0) {
             match sources.is_empty() {
-                true if list.len() == 1 => sources = format!("1 source {verb}"),
-                true => sources = format!("{} sources {verb}", list.len()),
-                false => sources.push_str(&format!(", {} {verb}", list.len())),
+                true if count == 1 => sources = format!("1 source {verb}"),
+                true => sources = format!("{count} sources {verb}"),
+                false => sources.push_str(&format!(", {count} {verb}")),
             }
         }
         let mut parts = Vec::new();
@@ -257,5 +284,35 @@ mod tests {
         let old = config(&(source("a", "") + &own));
         let new = config(&("[budget]\nprobes = 24\n".to_owned() + &source("a", "") + &own));
         assert_eq!(diff(&old, &new).changed, ["a"]);
+    }
+
+    #[test]
+    fn a_source_with_another_name_only_is_renamed() {
+        let at = |name: &str, url: &str, rest: &str| {
+            format!("[[source]]\nname = \"{name}\"\nurl = \"https://example.org/{url}\"\n{rest}\n")
+        };
+        let page = "kind = \"page\"\nselect = ";
+        let old = config(
+            &(at("a", "a", "")
+                + &at("b", "b", "")
+                + &at("c", "twice", "")
+                + &at("d", "twice", "")
+                + &at("e", "e", &format!("{page}'main'"))),
+        );
+        let new = config(
+            &(at("z", "a", "weight = 2.0")
+                + &at("y", "else", "")
+                + &at("x", "twice", "")
+                + &at("d", "twice", "")
+                + &at("w", "e", &format!("{page}'p'"))),
+        );
+        let found = diff(&old, &new);
+        let pair = |old: &str, new: &str| (old.to_owned(), new.to_owned());
+        assert_eq!(found.renamed, [pair("a", "z"), pair("c", "x")]);
+        assert_eq!(
+            (&*found.added, &*found.removed),
+            (&["y".to_owned(), "w".to_owned()][..], &["b".to_owned(), "e".to_owned()][..])
+        );
+        assert_eq!(found.to_string(), "2 sources added, 2 removed, 2 renamed");
     }
 }

@@ -24,6 +24,7 @@ mod raw_header;
 mod raw_profile;
 mod raw_window;
 mod reader;
+pub mod renames;
 mod rules;
 pub mod secret;
 pub mod source;

@@ -61,6 +61,13 @@ pub struct SourceConfig {
     pub time_zone: Option<TimeZone>,
 }
 
+impl SourceConfig {
+    /// Distinguishes the text that is read of a page; `None` for feeds.
+    pub fn page_read_as(&self) -> Option<u64> {
+        (self.kind == SourceKind::Page).then(|| self.page.read_as(self.url.as_str()))
+    }
+}
+
 /// Defaults of a group.
 #[derive(Debug, Clone)]
 pub struct GroupDefaults {

@@ -287,7 +287,9 @@ impl ProbeExchange<'_> {
         fitted_at: Option<Timestamp>,
     ) -> DocumentRecord {
         let review_settings = self.launch.spec.learning.settings_hash();
-        DocumentRecord { body_hash, learned, fitted_at, review_settings, max_items: self.max_items() }
+        let page_read_as = self.launch.spec.source.page_read_as();
+        let max_items = self.max_items();
+        DocumentRecord { body_hash, learned, fitted_at, review_settings, max_items, page_read_as }
     }
 
     /// An answer with a document. An unchanged one is not parsed.
@@ -313,11 +315,15 @@ impl ProbeExchange<'_> {
         let hash =
             hash.ok_or_else(|| self.not_read(&answer, "the body takes too long to hash".to_owned()))?;
         let bytes = body.wire_bytes() as u64;
-        if self.launch.inputs.body_hash == Some(hash) {
+        let otherwise = reads_otherwise(&self.launch.spec.source, &self.launch.inputs);
+        if self.launch.inputs.body_hash == Some(hash) && !otherwise {
             let finished = self.unchanged(context, &answer, ProbeOutcome::Unchanged).await?;
             return Ok(finished.with_bytes(bytes));
         }
-        let inputs = self.probe_inputs(context).await?;
+        let mut inputs = self.probe_inputs(context).await?;
+        if otherwise {
+            inputs.seen.page = None;
+        }
         let (expected, fitted_at) = (self.expected(&inputs), inputs.fitted_at);
         let Read { observation, learned, beliefs, matches, room } =
             self.read(context, &answer, (body, used), inputs).await?;
@@ -574,15 +580,23 @@ pub async fn recall(
     Ok(())
 }
 
-/// The request for a source, with its stored validators, if any. Not if other limits cut or refused the last document:
-/// a 304 would hide what the new limits allow to read.
+/// Whether the stored text of a page was read at another address or by other rules: then the page is compared with
+/// nothing, so that the change of the settings makes no update.
+pub fn reads_otherwise(source: &SourceConfig, inputs: &RequestInputs) -> bool {
+    let now = source.page_read_as();
+    now.is_some() && inputs.page_read_as.is_some() && inputs.page_read_as != now
+}
+
+/// The request for a source, with its stored validators, if any. Not if other limits cut or refused the last document,
+/// or if other parts of a page are read now: a 304 would hide what there is to read.
 pub fn request(
     spec: &Spec,
     headers: HeaderMap,
     inputs: &RequestInputs,
     params: &FetchParams,
 ) -> FetchRequest {
-    let as_now = inputs.cut_at.is_none_or(|items| items == params.max_items)
+    let as_now = !reads_otherwise(&spec.source, inputs)
+        && inputs.cut_at.is_none_or(|items| items == params.max_items)
         && inputs.unread.as_ref().is_none_or(|unread| unread.within == params.reading_limits());
     let validators = inputs.validators_url.clone().filter(|_| as_now).and_then(|url| {
         let (etag, last_modified) = (inputs.etag.clone(), inputs.last_modified.clone());

@@ -22,7 +22,7 @@ use crate::fetch::client::Fetcher;
 use crate::store::reader::Reader;
 use crate::store::record::EventRecord;
 use crate::store::sync::{Listed, Synced};
-use crate::store::writer::Write;
+use crate::store::writer::{Write, commit};
 use crate::store::{StoreError, load};
 use tidewatch_core::engine::event::{Changed, KnownSource, Moved};
 use tidewatch_core::planning::build::PlanParams;
@@ -112,7 +112,7 @@ impl Reloader {
     async fn try_reload(&mut self) -> Result<String, Refused> {
         let doubted = self.doubted.take();
         let (path, old) = (self.path.clone(), Arc::clone(&self.config));
-        let Prepared { new, diff, added, changed, refits } =
+        let Prepared { new, mut diff, mut added, mut changed, refits } =
             tokio::task::spawn_blocking(move || prepare(&path, &old))
                 .await
                 .map_err(|_| Refused("reading the configuration panicked; please report it".to_owned()))?
@@ -131,6 +131,7 @@ impl Reloader {
             .renewed(&new.fetch, new.daemon.contact.as_deref())
             .map_err(|error| Refused(error.message))?;
         let at = self.clock.now();
+        self.rename(&mut diff, &mut added, &mut changed, at).await?;
         let synced = self.sync(&added, &changed, &diff.removed, at).await?;
         let usual = startup::usual(&new);
         let added = self.added(added, &synced, &usual, at).await?;
@@ -143,7 +144,10 @@ impl Reloader {
         self.settings.planning.send_replace(planning);
         let learning = Some(usual).filter(|new| *new != startup::usual(&self.config));
         // Rules are sent again if only sources changed: the sources that match a rule may differ.
-        let same = diff.added.is_empty() && diff.removed.is_empty() && diff.changed.is_empty();
+        let same = diff.added.is_empty()
+            && diff.removed.is_empty()
+            && diff.renamed.is_empty()
+            && diff.changed.is_empty();
         let kept = new.rules == self.config.rules && (same || new.rules.is_empty());
         let rules = (!kept).then(|| Arc::clone(&new.rules));
         self.settings.retention.send_replace(new.daemon.clone());
@@ -170,6 +174,29 @@ impl Reloader {
         // Freeing a million sources takes time, so it runs on a blocking thread.
         drop(tokio::task::spawn_blocking(move || drop(old)));
         Ok(summary)
+    }
+
+    /// Gives stored sources their new names. Not one that a removed source has: then there are two histories, and as
+    /// without a rename the source of that name comes back and the other one is removed.
+    async fn rename(
+        &self,
+        diff: &mut Diff,
+        added: &mut Vec<Arc<SourceConfig>>,
+        changed: &mut Vec<(Arc<SourceConfig>, EarlierSource)>,
+        at: Timestamp,
+    ) -> Result<(), Refused> {
+        if diff.renamed.is_empty() {
+            return Ok(());
+        }
+        let names: Vec<&str> = diff.renamed.iter().map(|(_, new)| new.as_str()).collect();
+        let taken = self.reader.removed_among(&names).await?;
+        for (old, new) in diff.renamed.extract_if(.., |(_, new)| taken.contains(new)) {
+            added.extend(changed.extract_if(.., |(it, _)| it.name == new).map(|(source, _)| source));
+            diff.added.push(new);
+            diff.removed.push(old);
+        }
+        commit(&self.writes, Write::Rename { names: diff.renamed.clone(), at }).await?;
+        Ok(())
     }
 
     /// Stores the changes to the source list in parts, so that probes are recorded in between.
@@ -294,13 +321,12 @@ fn prepare(path: &Path, old: &Config) -> Result<Prepared, LoadError> {
     let new = config::load::load_again(path, Some(old))?;
     let diff = config::diff::diff(old, &new);
     let added: HashSet<&str> = diff.added.iter().map(String::as_str).collect();
-    let names: HashSet<&str> = diff.changed.iter().map(String::as_str).collect();
-    let before: HashMap<&str, &Arc<SourceConfig>> = old
-        .sources
-        .iter()
-        .filter(|source| names.contains(source.name.as_str()))
-        .map(|source| (source.name.as_str(), source))
-        .collect();
+    // The names before and now of the sources that go on with other settings.
+    let same = diff.changed.iter().map(|name| (name.as_str(), name.as_str()));
+    let renamed = diff.renamed.iter().map(|(old, new)| (old.as_str(), new.as_str()));
+    let names: HashMap<&str, &str> = same.chain(renamed).collect();
+    let before: HashMap<&str, &Arc<SourceConfig>> =
+        old.sources.iter().filter_map(|source| Some((*names.get(source.name.as_str())?, source))).collect();
     let changed = |source: &Arc<SourceConfig>| {
         let old = before.get(source.name.as_str())?;
         let elsewhere = old.url != source.url || old.kind != source.kind;

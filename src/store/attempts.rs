@@ -39,6 +39,8 @@ pub struct RequestInputs {
     pub cut_at: Option<usize>,
     /// The document that gave the validators, if our own limits refused it.
     pub unread: Option<UnreadDocument>,
+    /// The address and the rules by which the text of a page was read; `None`: not known.
+    pub page_read_as: Option<u64>,
     /// Whether items of the source were deleted: one that is not known may be old.
     pub items_forgotten: bool,
     /// What need not be written again.
@@ -111,7 +113,7 @@ pub(super) async fn request_inputs(
              body_hash, iif(moved, NULL, last_look_at), newest_at, learned_until, review_at, review_settings,
              state_hash, found_per_hour,
              EXISTS (SELECT 1 FROM bursts WHERE source_id = sources.id AND ended_at IS NULL), known_items, cut_at,
-             items_forgotten IS NOT NULL, unread, unread_within))
+             items_forgotten IS NOT NULL, unread, unread_within, page_read_as))
          FROM sources WHERE id IN (SELECT value FROM jsonb_each(?))",
     )
     .bind(text_of(ids)?)
@@ -144,6 +146,7 @@ struct InputsRow {
     items_forgotten: u8,
     unread: Option<String>,
     unread_within: Option<String>,
+    page_read_as: Option<i64>,
 }
 
 impl InputsRow {
@@ -171,6 +174,7 @@ impl InputsRow {
             },
             cut_at: self.cut_at,
             items_forgotten: self.items_forgotten != 0,
+            page_read_as: self.page_read_as.map(|hash| hash as u64),
             unread: self
                 .unread
                 .zip(self.unread_within)

@@ -306,7 +306,7 @@ async fn documents(connection: &mut SqliteConnection, records: &[&ProbeRecord]) 
     let rows: Vec<_> = records
         .iter()
         .filter_map(|record| {
-            let DocumentRecord { body_hash, learned, fitted_at, review_settings, max_items } =
+            let DocumentRecord { body_hash, learned, fitted_at, review_settings, max_items, page_read_as } =
                 *record.document.as_ref()?;
             let cut = record.observation.as_ref().is_some_and(|seen| seen.cut);
             Some((
@@ -318,6 +318,7 @@ async fn documents(connection: &mut SqliteConnection, records: &[&ProbeRecord]) 
                 review_settings as i64,
                 cut.then_some(max_items),
                 added_items(record),
+                page_read_as.map(|hash| hash as i64),
             ))
         })
         .collect();
@@ -330,6 +331,7 @@ async fn documents(connection: &mut SqliteConnection, records: &[&ProbeRecord]) 
                              new.value ->> 3, NULL),
              review_settings = new.value ->> 5,
              cut_at = iif(new.value ->> 1 IS NULL, cut_at, new.value ->> 6),
+             page_read_as = iif(new.value ->> 1 IS NULL, page_read_as, new.value ->> 8),
              known_items = iif(new.value ->> 7, coalesce(known_items + new.value ->> 7,
                  (SELECT count(*) FROM items WHERE source_id = sources.id)), known_items)
          FROM jsonb_each(?) AS new WHERE sources.id = new.value ->> 0",

@@ -1,6 +1,6 @@
 //! Read-only connections: the stored inputs of probes, refits and commands.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
@@ -232,6 +232,17 @@ impl Reader {
         .fetch_all(&self.pool)
         .await?;
         Ok(rows.iter().map(|row| (Timestamp::from_millis(row.get(0)), row.get(1))).collect())
+    }
+
+    /// Those of these names that removed sources have.
+    pub async fn removed_among(&self, names: &[&str]) -> Result<HashSet<String>, StoreError> {
+        let taken = sqlx::query_scalar(
+            "SELECT name FROM sources WHERE state = 'removed' AND name IN (SELECT value FROM json_each(?))",
+        )
+        .bind(serde_json::json!(names).to_string())
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(taken.into_iter().collect())
     }
 
     /// The daemon's answer to a request; `None` before it has answered.

@@ -158,6 +158,8 @@ pub struct DocumentRecord {
     pub review_settings: u64,
     /// The maximum number of items that are read of a document.
     pub max_items: usize,
+    /// The address and the rules by which a page was read.
+    pub page_read_as: Option<u64>,
 }
 
 /// What was stated on a probe before its answer, and what came of it.

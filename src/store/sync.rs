@@ -10,6 +10,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use sqlx::{Row, SqliteConnection};
 
+use crate::config::renames::renames;
 use crate::config::source::SourceConfig;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::Timestamp;
@@ -44,6 +45,10 @@ pub trait Listing {
     fn policy(&self) -> &'static str;
     /// The source's group.
     fn group(&self) -> Option<&str>;
+    /// Distinguishes the text that is read of a page. Only a start needs it; `None` for feeds.
+    fn page_read_as(&self) -> Option<u64> {
+        None
+    }
 }
 
 impl Listing for Listed {
@@ -87,6 +92,10 @@ impl Listing for Arc<SourceConfig> {
 
     fn group(&self) -> Option<&str> {
         self.group.as_deref()
+    }
+
+    fn page_read_as(&self) -> Option<u64> {
+        SourceConfig::page_read_as(self)
     }
 }
 
@@ -207,11 +216,92 @@ pub(super) async fn sync_all(
     }
     let mut new: Vec<usize> = places.into_values().collect();
     new.sort_unstable();
+    if !new.is_empty() && !gone.is_empty() {
+        rename_listed(connection, listed, &mut new, &mut gone, at).await?;
+    }
     for chunk in new.chunks(CHUNK) {
         let rows: Vec<_> = chunk.iter().map(|&place| new_row(&listed[place])).collect();
         insert(connection, &rows, at).await?;
     }
     remove(connection, &gone, at).await
+}
+
+/// Finds the sources that have another name than at the last start, and takes them from the `new` and the `gone` ones.
+async fn rename_listed(
+    connection: &mut SqliteConnection,
+    listed: &[impl Listing],
+    new: &mut Vec<usize>,
+    gone: &mut Vec<i64>,
+    at: Timestamp,
+) -> Result<(), sqlx::Error> {
+    let mut vanished = Vec::new();
+    for chunk in gone.chunks(CHUNK) {
+        let rows = sqlx::query(
+            "SELECT id, name, url, kind, iif(kind = 'page', page_read_as, 0) FROM sources
+             WHERE id IN (SELECT value FROM json_each(?))",
+        )
+        .bind(json!(chunk).to_string())
+        .fetch_all(&mut *connection)
+        .await?;
+        // A page whose rules are not known equals none.
+        vanished.extend(rows.into_iter().filter_map(|row| {
+            let key: (String, String, i64) = (row.get(2), row.get(3), row.get::<Option<i64>, _>(4)?);
+            Some((key, (row.get::<i64, _>(0), row.get::<String, _>(1))))
+        }));
+    }
+    let appeared = new.iter().map(|&place| {
+        let source = &listed[place];
+        let read_as = source.page_read_as().map_or(0, |hash| hash as i64);
+        ((source.url().to_owned(), source.kind().to_owned(), read_as), place)
+    });
+    let pairs = renames(vanished, appeared);
+    let names: Vec<(String, String)> =
+        pairs.iter().map(|((_, old), place)| (old.clone(), listed[*place].name().to_owned())).collect();
+    rename(connection, &names, at).await?;
+    let ids: HashSet<i64> = pairs.iter().map(|((id, _), _)| *id).collect();
+    let places: HashMap<&str, usize> =
+        pairs.iter().map(|&(_, place)| (listed[place].name(), place)).collect();
+    let text: String = sqlx::query_scalar(stored!("WHERE id IN (SELECT value FROM json_each(?))"))
+        .bind(json!(ids.iter().collect::<Vec<_>>()).to_string())
+        .fetch_one(&mut *connection)
+        .await?;
+    let rows: Vec<ListedRow<'_>> = read_text(&text)?;
+    let rows = rows.iter().filter_map(|row| compare(row, &listed[*places.get(&*row.name)?]).row).collect();
+    change(connection, rows, at).await?;
+    gone.retain(|id| !ids.contains(id));
+    let places: HashSet<usize> = places.into_values().collect();
+    new.retain(|place| !places.contains(place));
+    Ok(())
+}
+
+/// Gives sources their new names, which no other source has.
+pub(super) async fn rename(
+    connection: &mut SqliteConnection,
+    names: &[(String, String)],
+    at: Timestamp,
+) -> Result<(), sqlx::Error> {
+    for chunk in names.chunks(CHUNK) {
+        let names = json!(chunk).to_string();
+        sqlx::query(
+            "INSERT INTO events (at, kind, source_id, detail)
+             SELECT ?1, ?2, sources.id, 'from ' || sources.name || ' to ' || (new.value ->> 1)
+             FROM json_each(?3) AS new JOIN sources ON sources.name = new.value ->> 0
+             WHERE sources.state <> 'removed'",
+        )
+        .bind(at.as_millis())
+        .bind("renamed")
+        .bind(&names)
+        .execute(&mut *connection)
+        .await?;
+        sqlx::query(
+            "UPDATE sources SET name = new.value ->> 1 FROM json_each(?) AS new
+             WHERE sources.name = new.value ->> 0 AND sources.state <> 'removed'",
+        )
+        .bind(&names)
+        .execute(&mut *connection)
+        .await?;
+    }
+    Ok(())
 }
 
 /// Applies a change of the configured list: new or changed sources, and the names of removed ones.

@@ -56,6 +56,13 @@ pub enum Write {
     },
     /// First due times of sources that were never probed.
     FirstDue(Vec<(SourceId, Timestamp)>),
+    /// Sources have other names.
+    Rename {
+        /// The old and the new names.
+        names: Vec<(String, String)>,
+        /// Time of the change.
+        at: Timestamp,
+    },
     /// A change of the configured source list. The reply contains the numbers of its sources.
     Sync {
         /// New or changed sources.
@@ -389,6 +396,7 @@ async fn write_one(
         Write::Sync { listed, gone, at, .. } => {
             written.synced.push_back(sync::sync(connection, listed, gone, *at).await?);
         }
+        Write::Rename { names, at } => sync::rename(connection, names, *at).await?,
         Write::Shift { by, since } => write::shift(connection, *by, *since).await?,
         Write::Delivery(record) => outbox::settle(connection, record).await?,
         Write::Rules(known) => rules::forget_others(connection, known).await?,

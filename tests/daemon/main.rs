@@ -3,6 +3,7 @@
 mod changed_settings;
 mod deliver;
 mod fetch;
+mod list_changes;
 mod politeness;
 mod process;
 mod relearning;

@@ -36,6 +36,7 @@ fn document(body_hash: u64, learned: i64, review: i64) -> DocumentRecord {
         learned: LearnedUntil { at: at(learned), review_at: at(review) },
         fitted_at: None,
         review_settings: 7,
+        page_read_as: Some(u64::MAX - 1),
     }
 }
 
@@ -170,6 +171,7 @@ async fn a_start_is_answered_with_what_the_request_needs() {
         review_settings: Some(7),
         cut_at: None,
         unread: None,
+        page_read_as: Some(u64::MAX - 1),
         items_forgotten: false,
         stored: StoredColumns { hash, ..StoredColumns::default() },
     };
@@ -181,7 +183,9 @@ async fn a_start_is_answered_with_what_the_request_needs() {
     store.write(Write::Sync { listed, gone: Vec::new(), at: at(300), reply });
     synced.await.unwrap();
     let learned = Some(LearnedUntil { at: at(100), review_at: Timestamp::MIN });
-    let elsewhere = RequestInputs { learned, review_settings: Some(7), ..RequestInputs::default() };
+    let page_read_as = Some(u64::MAX - 1);
+    let elsewhere =
+        RequestInputs { learned, review_settings: Some(7), page_read_as, ..RequestInputs::default() };
     assert_eq!(store.reader().await.request_inputs(a).await.unwrap(), elsewhere);
 }
 

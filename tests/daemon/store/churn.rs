@@ -77,8 +77,14 @@ impl Probed {
         let new = new.map(|update| update.key.clone()).collect();
         let learned = LearnedUntil { at: now, review_at: now };
         let body_hash = Some(self.secs as u64);
-        let document =
-            DocumentRecord { body_hash, learned, fitted_at: None, review_settings: 0, max_items };
+        let document = DocumentRecord {
+            body_hash,
+            learned,
+            fitted_at: None,
+            review_settings: 0,
+            max_items,
+            page_read_as: None,
+        };
         let record = probe_record(id, self.secs);
         self.store.write(Write::Ended(Box::new(ProbeRecord {
             observation: Some(observation),

@@ -110,8 +110,14 @@ async fn items_that_were_never_counted_are_bounded_too() {
     .await
     .unwrap();
     let learned = LearnedUntil { at: at(100), review_at: at(100) };
-    let document =
-        DocumentRecord { body_hash: Some(1), learned, fitted_at: None, review_settings: 0, max_items: 3 };
+    let document = DocumentRecord {
+        body_hash: Some(1),
+        learned,
+        fitted_at: None,
+        review_settings: 0,
+        max_items: 3,
+        page_read_as: None,
+    };
     let seen = Observation { present: vec![present("new", 1)], ..Observation::default() };
     let record = ProbeRecord { document: Some(document), observation: Some(seen), ..probe_record(id, 100) };
     store.write(Write::Ended(Box::new(record)));

@@ -177,7 +177,7 @@ fn change(item: &FeedItem, seen: &StoredView, older: &Fingerprints) -> ItemChang
 
 /// Compares a page with what was seen. `modified_at` is the server's `Last-Modified` time.
 ///
-/// Without a stored fingerprint this is the first contact, even if a last probe is recorded.
+/// Without a stored fingerprint this is the first contact, even if a last probe is recorded. So it is if the source moved.
 pub fn page(
     page: PageText,
     modified_at: Option<Timestamp>,
@@ -187,7 +187,7 @@ pub fn page(
 ) -> Observation {
     let mut observation = Observation::default();
     match (seen.last_success, seen.page) {
-        (Some(last_success), Some(before)) => {
+        (Some(last_success), Some(before)) if !seen.moved => {
             if before != page.fingerprint {
                 observation.updates.push(Update {
                     kind: UpdateKind::Changed,

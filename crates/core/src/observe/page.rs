@@ -38,6 +38,18 @@ pub struct PageRules {
     pub ignore: Vec<Regex>,
 }
 
+impl PageRules {
+    /// Distinguishes the text that these rules read at an address from that of other rules and addresses.
+    #[must_use]
+    pub fn read_as(&self, url: &str) -> u64 {
+        let counts = format!("{} {}", self.select.len(), self.remove.len());
+        let (select, remove) = (self.select.iter(), self.remove.iter());
+        let ignore = self.ignore.iter().map(Regex::as_str);
+        let rules = select.chain(remove).map(String::as_str).chain(ignore);
+        text::fingerprint([url, &counts].into_iter().chain(rules))
+    }
+}
+
 /// Whether a selector can be used in [`PageRules`]; if not, why.
 ///
 /// # Errors

@@ -226,6 +226,9 @@ fn pages() {
     let update = &changed.updates[0];
     assert_eq!((update.kind, update.occurred), (UpdateKind::Changed, Occurred::At(at(5))));
     assert_eq!((update.key.as_str(), update.link.as_deref()), ("00000000000000ab", Some("http://p/")));
+    let moved = StoredView { moved: true, ..seen.last.clone() };
+    let elsewhere = compare::page(page(3), None, &moved, at(10), "http://q/");
+    assert!(elsewhere.first_contact && elsewhere.updates.is_empty());
     let vague = compare::page(page(2), Some(at(-5)), &seen.last, at(10), "http://p/");
     assert_eq!(vague.updates[0].occurred, Occurred::Between(at(0), at(10)));
 }
