@@ -19,7 +19,7 @@ use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::time::{Span, Timestamp};
 use tidewatch_lab::words::cut;
 
-use super::configured::find_source;
+use super::configured::{find_source, hide_secrets};
 use super::error::CliError;
 use super::json_document;
 use super::process::{colours, runtime};
@@ -113,7 +113,8 @@ struct Case {
 async fn read_case(config: &Config, name: &str, now: Timestamp) -> Result<Case, CliError> {
     let (rows, engine) = load_sources(config, now).await?;
     let unknown = || CliError::Refused(format!("`{name}` is not in the store yet; is the daemon running?"));
-    let row = rows.into_iter().find(|row| row.name == name).ok_or_else(unknown)?;
+    let mut row = rows.into_iter().find(|row| row.name == name).ok_or_else(unknown)?;
+    hide_secrets(config, std::slice::from_mut(&mut row));
     let reader = Reader::open(&config.daemon.store).await?;
     let probes = reader.last_probes(row.id, 5).await?;
     let stored = reader.latest_plan(row.id).await?;

@@ -48,7 +48,8 @@ pub fn run(config: &Config, out: &mut dyn Write) -> io::Result<()> {
 
 fn outlines(sources: &[&SourceConfig], indent: &str, out: &mut dyn Write) -> io::Result<()> {
     for source in sources {
-        let (name, url) = (escape(source.name.as_str()), escape(source.url.as_str()));
+        let url = source.shown(source.url.as_str());
+        let (name, url) = (escape(source.name.as_str()), escape(&url));
         // Readers subscribe to every xmlUrl, so a page must not have one.
         let address = match source.kind {
             SourceKind::Feed => format!(r#"type="rss" xmlUrl="{url}""#),

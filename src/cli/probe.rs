@@ -219,7 +219,7 @@ fn show_request(
     // Secrets are not read; only their places are shown.
     let spec = spec(config, source, adopted);
     let request = request(&spec, http::HeaderMap::new(), inputs, &config.fetch);
-    writeln!(out, "GET {}", request.url)?;
+    writeln!(out, "GET {}", source.shown(request.url.as_str()))?;
     for (name, value) in crate::fetch::client::common_headers(config.daemon.contact.as_deref())
         .map_err(|error| CliError::Refused(error.message))?
         .iter()
@@ -243,7 +243,8 @@ fn show_request(
             }
         }
         if validators.url != request.url.as_str() {
-            writeln!(out, "(the validators go to {} only, where redirects led last time)", validators.url)?;
+            let to = source.shown(&validators.url);
+            writeln!(out, "(the validators go to {to} only, where redirects led last time)")?;
         }
     }
     Ok(())

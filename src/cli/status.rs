@@ -19,6 +19,7 @@ use tidewatch_core::time::{Span, Timestamp};
 use tidewatch_lab::words::cut;
 
 use super::calibrate::verdicts;
+use super::configured::hide_secrets;
 use super::error::CliError;
 use super::fleet_load::{self, FleetLoad, FleetLoadDocument};
 use super::json_document;
@@ -38,7 +39,8 @@ pub fn run(
     let now = Clock::wall().now();
     let period = period.map(|span| Period::last(span, now));
     let (rows, fleet, fits, measured, loads, stated) = runtime()?.block_on(async {
-        let (rows, fleet) = load_sources(config, now).await?;
+        let (mut rows, fleet) = load_sources(config, now).await?;
+        hide_secrets(config, &mut rows);
         let reader = Reader::open(&config.daemon.store).await?;
         let fits = reader.fits().await?;
         let measured = match period {

@@ -94,6 +94,19 @@ pub fn read(text: &str, allow_private: bool) -> Result<Url, AddressError> {
     Ok(url)
 }
 
+/// The address without user, password and fragment, and without the query if that is a secret.
+pub fn shown(address: &str, secret_query: bool) -> String {
+    let Ok(mut url) = Url::parse(address) else { return "an address that is no URL".to_owned() };
+    url.set_fragment(None);
+    if secret_query {
+        url.set_query(None);
+    }
+    // These fail only without a host.
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    url.into()
+}
+
 /// Whether the name always resolves to this machine.
 pub fn is_local_name(name: &str) -> bool {
     let name = name.trim_end_matches('.').to_ascii_lowercase();
@@ -173,6 +186,14 @@ mod tests {
         ] {
             assert!(read(text, false).is_ok(), "{text}");
         }
+    }
+
+    #[test]
+    fn shown_addresses_have_no_secrets() {
+        let address = "https://me:hunter2@a.example/feed?token=hunter2#x";
+        assert_eq!(shown(address, true), "https://a.example/feed");
+        assert_eq!(shown(address, false), "https://a.example/feed?token=hunter2");
+        assert_eq!(shown("hunter2", false), "an address that is no URL");
     }
 
     #[test]

@@ -163,6 +163,7 @@ pub(super) fn same(old: &SourceConfig, new: &SourceConfig) -> bool {
         price,
         headers,
         allow_private,
+        secret_url,
         robots,
         page,
         weight,
@@ -179,6 +180,7 @@ pub(super) fn same(old: &SourceConfig, new: &SourceConfig) -> bool {
         && old.price == *price
         && old.headers == *headers
         && old.allow_private == *allow_private
+        && old.secret_url == *secret_url
         && old.robots == *robots
         && old.weight == *weight
         && old.max_gap == *max_gap

@@ -47,6 +47,8 @@ pub struct SourceConfig {
     pub headers: Arc<Vec<(String, Secret)>>,
     /// Whether it may be at, or redirect to, private addresses.
     pub allow_private: bool,
+    /// Whether the query of its address is a secret.
+    pub secret_url: bool,
     /// Whether robots.txt applies. Default: yes for pages, no for feeds.
     pub robots: bool,
     /// For pages: which parts are compared. All sources without rules share one value.
@@ -65,6 +67,12 @@ impl SourceConfig {
     /// Distinguishes the text that is read of a page; `None` for feeds.
     pub fn page_read_as(&self) -> Option<u64> {
         (self.kind == SourceKind::Page).then(|| self.page.read_as(self.url.as_str()))
+    }
+
+    /// An address of this source as it may be shown, stored with updates and delivered: without user and password,
+    /// and without the query if that is a secret.
+    pub fn shown(&self, address: &str) -> String {
+        address::shown(address, self.secret_url)
     }
 }
 
@@ -134,6 +142,10 @@ pub fn check(
 ) -> Option<(SourceConfig, Allowance)> {
     let name = raw.name.and_then(|name| label("the name of this source", name, faults));
     let allow_private = raw.allow_private.is_some_and(|flag| flag.value);
+    let secret_url = raw.secret_url.is_some_and(|flag| flag.value);
+    if let Some(url) = raw.url.as_ref().filter(|_| secret_url) {
+        faults.hide(url.at);
+    }
     let url = raw.url.and_then(|text| match address::read(&text.value, allow_private) {
         Ok(url) => Some(url),
         Err(error) => {
@@ -176,6 +188,7 @@ pub fn check(
         price: allowance.own_price(),
         headers,
         allow_private,
+        secret_url,
         robots: raw.robots.map_or(kind == SourceKind::Page, |flag| flag.value),
         page,
         weight: weight.unwrap_or(1.0),

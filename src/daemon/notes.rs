@@ -6,10 +6,15 @@ use tidewatch_core::planning::execution::Obstacle;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::Timestamp;
 
-/// The event for a note; `None` for a note that is not stored.
-pub fn event(id: SourceId, at: Timestamp, note: &Note) -> Option<EventRecord> {
+/// The event for a note; `None` for a note that is not stored. `shown` is an address without secrets.
+pub fn event(
+    id: SourceId,
+    at: Timestamp,
+    note: &Note,
+    shown: impl Fn(&str) -> String,
+) -> Option<EventRecord> {
     let (kind, source, detail) = match note {
-        Note::MoveAdopted { to } => ("redirect_adopted", Some(id), Some(to.clone())),
+        Note::MoveAdopted { to } => ("redirect_adopted", Some(id), Some(shown(to))),
         Note::Rests { why } => ("rests", Some(id), Some(why.name().to_owned())),
         Note::HostPaused { host, until } => {
             ("host_paused", Some(id), Some(format!("{host} until {until}")))
@@ -122,5 +127,18 @@ pub fn log_note(source: &str, note: &Note) {
             "a finished plan is discarded: the source changed or was probed while it was computed"
         ),
         Note::MoveAdopted { .. } | Note::Rests { .. } | Note::StateChanged { .. } => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_adopted_address_is_stored_without_its_secrets() {
+        let note = Note::MoveAdopted { to: "https://a.example/new?token=hunter2".to_owned() };
+        let shown = |to: &str| crate::config::address::shown(to, true);
+        let event = event(SourceId(1), Timestamp::from_secs(0), &note, shown).unwrap();
+        assert_eq!(event.detail.as_deref(), Some("https://a.example/new"));
     }
 }

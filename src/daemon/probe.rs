@@ -412,7 +412,7 @@ impl ProbeExchange<'_> {
         let (started, now) = (self.attempt.started, self.finished);
         let rules = Arc::clone(&self.launch.rules);
         let spec = self.launch.spec.clone();
-        let (url, modified_at) = (answer.final_url.to_string(), answer.modified_at);
+        let (url, modified_at) = (self.shown_url(answer), answer.modified_at);
         let comparing = move || -> Result<Read, String> {
             let seen = &inputs.seen;
             let mut observation = match parsed {
@@ -443,7 +443,7 @@ impl ProbeExchange<'_> {
         inputs: ProbeInputs,
     ) -> Result<(ParsedDocument, ProbeInputs, BodyRoom), Stopped> {
         let source = Arc::clone(&self.launch.spec.source);
-        let (url, content_type) = (answer.final_url.to_string(), answer.content_type.clone());
+        let (url, content_type) = (self.shown_url(answer), answer.content_type.clone());
         let items = self.max_items();
         let parsing = move || -> Result<(ParsedDocument, ProbeInputs, BodyRoom), UnreadReason> {
             let time = ThreadTime::start();
@@ -465,6 +465,11 @@ impl ProbeExchange<'_> {
                 UnreadReason::Otherwise(error) => self.unreadable(answer, error),
             },
         )
+    }
+
+    /// The address of the document as updates show it. Relative links need no query.
+    fn shown_url(&self, answer: &HttpAnswer) -> String {
+        self.launch.spec.source.shown(answer.final_url.as_str())
     }
 
     /// Those of these items that the source had before its last document.

@@ -1,5 +1,6 @@
 //! A finished probe as one record for the store: its outcome, its observation, and the resulting state.
 
+use crate::config::address;
 use crate::store::record::{ComparedProbe, EventRecord, HostRecord, ProbeRecord};
 use tidewatch_core::engine::action::ProbeResult;
 use tidewatch_core::engine::note::Note;
@@ -12,6 +13,11 @@ use super::probe::Finished;
 /// Builds the record of a finished probe, which is committed in one transaction.
 pub fn probe_record(finished: Finished, result: ProbeResult) -> ProbeRecord {
     let id = finished.attempt.source;
+    let described = finished.described.clone();
+    // Only an answer can lead to another address, and its source is described.
+    let shown = |address: &str| {
+        described.as_ref().map_or_else(|| address::shown(address, true), |source| source.shown(address))
+    };
     let matches = match_records::records(&finished, &result.rule_effects.notices);
     let compared = compared(&finished, &result);
     let model_update = finished.result.ok().map(|answered| answered.model).unwrap_or_default();
@@ -21,7 +27,7 @@ pub fn probe_record(finished: Finished, result: ProbeResult) -> ProbeRecord {
         source: Some(id),
         detail: Some(detail),
     });
-    let noted = result.notes.iter().filter_map(|note| event(id, finished.finished, note));
+    let noted = result.notes.iter().filter_map(|note| event(id, finished.finished, note, shown));
     let events = noted.chain(left_out).collect();
     let host = result.host.map(|asks| HostRecord {
         key: asks.host.key.to_string(),

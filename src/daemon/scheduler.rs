@@ -11,6 +11,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use crate::clock::{Alarm, Clock, PendingWork, WatchedClock};
+use crate::config::address;
 use crate::config::profile::RulesConfig;
 use crate::fetch::client::Fetcher;
 use crate::store::attempts::RequestInputs;
@@ -325,10 +326,12 @@ impl Scheduler {
             Persist::Due(due) => Write::Due(due),
             Persist::FirstDue(due) => Write::FirstDue(due),
             Persist::Plans(plans) => Write::Plans(plans),
-            Persist::Note { at, source, note } => match event(source, at, &note) {
-                Some(event) => Write::Event(event),
-                None => return,
-            },
+            Persist::Note { at, source, note } => {
+                match event(source, at, &note, |to| self.shown(source, to)) {
+                    Some(event) => Write::Event(event),
+                    None => return,
+                }
+            }
             Persist::Load(load) => Write::Load(load),
             Persist::Price(price) => Write::Price(price),
             Persist::ClockSet { by, at, since } => {
@@ -360,9 +363,19 @@ impl Scheduler {
         self.roster.get(&id).map_or("", |spec| &spec.source.name)
     }
 
+    /// An address of the source without secrets.
+    fn shown(&self, id: SourceId, address: &str) -> String {
+        let source = self.roster.get(&id).map(|spec| &spec.source);
+        source.map_or_else(|| address::shown(address, true), |source| source.shown(address))
+    }
+
     fn adopt_address(&mut self, id: SourceId, to: &str) {
         let (Some(spec), Ok(url)) = (self.roster.get_mut(&id), url::Url::parse(to)) else { return };
-        tracing::info!(source = %spec.source.name, %to, "permanent redirect: probes go to the new address; change `url` in the configuration");
+        let address = spec.source.shown(to);
+        tracing::info!(
+            source = %spec.source.name, %address,
+            "permanent redirect: probes go to {address}; change `url` in the configuration"
+        );
         spec.adopted = Some(Box::new(url.into()));
     }
 

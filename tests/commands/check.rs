@@ -150,6 +150,7 @@ fn the_long_file_names_every_key() {
         "weight",
         "robots",
         "allow_private",
+        "secret_url",
         "headers",
         "select",
         "remove",

@@ -77,6 +77,13 @@ impl Home {
         Daemon::start(self.command(&["run"]), &self.path("log"), None)
     }
 
+    /// Starts the daemon with these options and variables.
+    pub fn start_with_settings(&self, options: &[&str], variables: &[(&str, &str)]) -> Daemon {
+        let mut command = self.command(&["run"]);
+        command.args(options).envs(variables.iter().copied());
+        Daemon::start(command, &self.path("log"), None)
+    }
+
     /// Starts the daemon with this level of the log, which goes into a pipe.
     pub fn start_with_log(&self, level: &str, log: std::io::PipeWriter) -> Daemon {
         std::fs::write(self.path("log"), "").unwrap();
@@ -131,6 +138,12 @@ impl Home {
         T: for<'r> FromRow<'r, SqliteRow> + Send + Unpin,
     {
         sqlx::query_as(query).fetch_all(&mut self.connection().await).await.unwrap()
+    }
+
+    /// The texts that a query finds.
+    pub async fn texts(&self, query: String) -> Vec<String> {
+        let query = sqlx::query_scalar(sqlx::AssertSqlSafe(query));
+        query.fetch_all(&mut self.connection().await).await.unwrap()
     }
 
     /// The one number that a query finds; NULL is -1. Before there is a store it is -1 too.

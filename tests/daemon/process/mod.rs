@@ -16,5 +16,6 @@ mod phases;
 mod plans;
 mod profiles;
 mod restored;
+mod secret_addresses;
 mod signals;
 mod store;
