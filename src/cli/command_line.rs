@@ -12,8 +12,8 @@ use super::configured::load;
 use super::error::CliError;
 use super::files::read_input;
 use super::{
-    backup, calibrate, check, deliveries, demo, explain, export, garden, import, matches, measures, plan,
-    probe, replay, restore, rhythm, run, simulate, status,
+    backup, calibrate, check, deliveries, demo, explain, export, garden, import, matches, measures, pardon,
+    plan, probe, replay, restore, rhythm, run, simulate, status,
 };
 
 /// Text below the help and in the manual page.
@@ -81,6 +81,8 @@ enum Command {
     Plan(Box<plan::args::Args>),
     /// Probe a source now, once, if the politeness rules allow it.
     Probe(probe::Args),
+    /// Lift the Retry-After or backoff of a source, or the pause of a site.
+    Pardon(pardon::Args),
     /// Show which stored updates would match the rules.
     Match(matches::Args),
     /// List deliveries: waiting, delivered and abandoned; `retry` sends them again.
@@ -144,6 +146,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Result<(), CliErro
         Command::Calibrate(arguments) => calibrate::run::run(&load(path)?, &arguments, &mut out),
         Command::Plan(arguments) => plan::run(&arguments, path, &mut out),
         Command::Probe(arguments) => probe::run(&load(path)?, &arguments, &mut out),
+        Command::Pardon(arguments) => pardon::run(&load(path)?, &arguments, &mut out),
         Command::Match(arguments) => matches::run(&load(path)?, &arguments, &mut out),
         Command::Deliveries(arguments) => deliveries::run(&load(path)?, &arguments, &mut out),
         Command::Simulate(command) => {

@@ -74,6 +74,14 @@ pub fn run(config: &Config, name: &str, as_json: bool, out: &mut dyn Write) -> R
             writeln!(out, "{:<10}  {line}", if index == 0 { head } else { "" })?;
         }
     }
+    if let Some(until) = case.paused_until {
+        let name = &row.name;
+        writeln!(
+            out,
+            "pause       the server asks for no request before {}; `tidewatch pardon {name}` lifts that",
+            until.iso_in(zone)
+        )?;
+    }
     if let Some(error) = &row.last_error {
         writeln!(out, "last error  {error} ({} in a row)", row.error_streak)?;
     }
@@ -108,6 +116,8 @@ struct Case {
     plan: Option<PlanRow>,
     holds: Option<u32>,
     probes: Vec<ProbeRow>,
+    /// The end of a pause of more than a day that the server asks for.
+    paused_until: Option<Timestamp>,
 }
 
 async fn read_case(config: &Config, name: &str, now: Timestamp) -> Result<Case, CliError> {
@@ -135,7 +145,8 @@ async fn read_case(config: &Config, name: &str, now: Timestamp) -> Result<Case, 
         _ => None,
     };
     let policy = Policy::from_name(&row.policy).unwrap_or_default();
-    Ok(Case { row, explanation, policy, burst_state, burst, overdue, plan, holds, probes })
+    let paused_until = engine.pause_asked_for(row.id).filter(|&until| until > now + Span::from_days(1));
+    Ok(Case { row, explanation, policy, burst_state, burst, overdue, plan, holds, probes, paused_until })
 }
 
 impl Case {

@@ -21,6 +21,7 @@ mod lab_table;
 pub mod log;
 pub mod matches;
 pub mod measures;
+pub mod pardon;
 pub mod plan;
 pub mod probe;
 mod process;

@@ -102,10 +102,40 @@ pub fn run(
     if let Some(load) = load {
         load.show(out)?;
     }
+    for line in long_pauses(&rows, &fleet, now) {
+        writeln!(out, "{line}")?;
+    }
     if let Some(line) = verdicts::summary(&stated, verdicts::USUAL_PERIOD) {
         writeln!(out, "{line}")?;
     }
     Ok(())
+}
+
+/// A pause that a server asks for is shown if it is longer than this.
+const LONG_PAUSE: Span = Span::from_days(1);
+
+/// Most lines about pauses.
+const MOST_PAUSES: usize = 10;
+
+/// The sources whose servers ask for no request for more than a day.
+fn long_pauses(rows: &[SourceReportRow], fleet: &Engine, now: Timestamp) -> Vec<String> {
+    let paused = rows.iter().filter_map(|row| {
+        let until = fleet.pause_asked_for(row.id).filter(|&until| until > now + LONG_PAUSE)?;
+        Some((&row.name, until))
+    });
+    let mut paused: Vec<_> = paused.collect();
+    let more = paused.len().saturating_sub(MOST_PAUSES);
+    paused.truncate(MOST_PAUSES);
+    let line = |(name, until): (&String, Timestamp)| {
+        format!(
+            "{name}: its server asks for no request before {until}; `tidewatch pardon {name}` lifts that"
+        )
+    };
+    let mut lines: Vec<String> = paused.into_iter().map(line).collect();
+    if more > 0 {
+        lines.push(format!("{more} more sources are paused by their servers for more than a day"));
+    }
+    lines
 }
 
 /// The stored sources, and an engine loaded from them as the daemon would.

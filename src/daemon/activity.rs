@@ -104,6 +104,14 @@ impl ActivityLog {
         }
     }
 
+    /// Logs a failure by a fault of our own: an outage has one line at its begin and one at its end.
+    pub fn failed_by_our_fault(&mut self, source: &str, finished: &Finished) {
+        self.counters.probes.fetch_add(1, Ordering::Relaxed);
+        self.counters.failures.fetch_add(1, Ordering::Relaxed);
+        let error = finished.error.as_deref().unwrap_or_default();
+        tracing::debug!(source, %error, "probe failed by a fault of our own: {error}");
+    }
+
     /// How often it failed, if that is to be logged: for the 1st, 2nd, 4th, 8th … failure in a row of the source, of
     /// those for the 1st, 2nd, 4th … with the same cause.
     fn repetition(&mut self, error: &str, failures: u32, now: Timestamp) -> Option<String> {

@@ -9,9 +9,9 @@ use crate::fetch::client::Fetcher;
 use crate::store::attempts::RequestInputs;
 use tidewatch_core::engine::action::{Attempt, Refusal};
 use tidewatch_core::engine::event::{Changed, EngineEvent, KnownSource};
-use tidewatch_core::engine::params::FleetParams;
+use tidewatch_core::engine::params::{FleetParams, HostGroup};
 use tidewatch_core::source_id::SourceId;
-use tidewatch_core::time::Span;
+use tidewatch_core::time::{Span, Timestamp};
 
 use super::startup::{Learning, Spec};
 
@@ -37,8 +37,21 @@ pub enum Control {
     ReloadRefused(String),
     /// A probe was requested by hand.
     Request(ProbeRequest),
+    /// An answer redirects to another site.
+    Redirected(Redirection),
     /// An event for the engine.
     Event(EngineEvent),
+}
+
+/// A probe whose answer redirects to another site.
+#[derive(Debug)]
+pub struct Redirection {
+    /// The source.
+    pub source: SourceId,
+    /// The other site.
+    pub to: HostGroup,
+    /// Receives whether the probe may go on; else, when to ask again.
+    pub answer: oneshot::Sender<Result<(), Timestamp>>,
 }
 
 /// A requested probe.

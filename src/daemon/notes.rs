@@ -19,8 +19,16 @@ pub fn event(
         Note::HostPaused { host, until } => {
             ("host_paused", Some(id), Some(format!("{host} until {until}")))
         }
-        Note::OutageBegan => ("outage_began", None, Some("no host can be reached".to_owned())),
-        Note::OutageEnded => ("outage_ended", None, None),
+        Note::LongPause { until } => ("long_pause", Some(id), Some(format!("until {until}"))),
+        Note::OutageBegan { hosts } => {
+            ("outage_began", None, Some(format!("{hosts} hosts in a row cannot be reached")))
+        }
+        Note::OutageEnded { lasted, failed } => {
+            ("outage_ended", None, Some(format!("after {lasted}; {failed} probes failed")))
+        }
+        Note::NoDescriptors => {
+            ("no_descriptors", None, Some("no file descriptor was left; new probes wait".to_owned()))
+        }
         Note::StateChanged { from, to } => {
             ("state_changed", Some(id), Some(format!("{} -> {}", from.name(), to.name())))
         }
@@ -66,12 +74,21 @@ pub fn event(
 /// Logs a note about the source with that name.
 pub fn log_note(source: &str, note: &Note) {
     match note {
-        Note::OutageBegan => {
+        Note::LongPause { until } => tracing::warn!(
+            source, %until,
+            "the server asks for a pause of more than a day; it is kept, and only `tidewatch pardon` lifts it"
+        ),
+        Note::OutageBegan { hosts } => {
             tracing::error!(
-                "no host of the last probes can be reached: the local network seems to be down; failures to connect are not counted against sources"
+                "{hosts} hosts in a row that answered before cannot be reached: the local network seems to be down; a few probes a minute find out when it is up again, and their failures are not counted against sources"
             );
         }
-        Note::OutageEnded => tracing::info!("the network is up again"),
+        Note::OutageEnded { lasted, failed } => {
+            tracing::info!("the network is up again after {lasted}; {failed} probes failed meanwhile")
+        }
+        Note::NoDescriptors => tracing::error!(
+            "no file descriptor is left: new probes wait; raise the limit of open files (LimitNOFILE= of the unit) or lower probes_per_step"
+        ),
         Note::HostPaused { host, until } => {
             tracing::warn!(%host, %until, "the host limits requests; its sources are not probed until then")
         }

@@ -9,14 +9,12 @@ use crate::clock::Clock;
 use crate::config::configuration::Config;
 use crate::fetch::client::Fetcher;
 use crate::store::lock::Lock;
-use crate::store::probe_inputs::InputsQueue;
 use crate::store::reader::Reader;
 use crate::store::writer::{Writer, WriterHandle};
 use crate::store::{StoreError, load, open};
 use tidewatch_core::engine::action::Refusal;
 use tidewatch_core::source_id::SourceId;
 
-use super::document_readers::DocumentReaders;
 use super::messages::{Control, ProbeRequest};
 use super::probe::Finished;
 use super::probe_context::ProbeContext;
@@ -76,13 +74,7 @@ pub async fn once(config: &Config, name: &str, clock: &Clock) -> Result<Finished
     let (plans, _) = mpsc::unbounded_channel();
     let (progress, mut shown) = watch::channel(Progress::default());
     let reader = Reader::open(store).await?;
-    let context = ProbeContext {
-        reader: reader.clone(),
-        inputs: InputsQueue::start(reader),
-        writes: writes.clone(),
-        readers: DocumentReaders::default(),
-        clock: clock.clone(),
-    };
+    let context = ProbeContext::new(reader, writes.clone(), control.clone(), clock.clone());
     let prober = tokio::spawn(prober::run(context, to_launch, ended, CancellationToken::new()));
     let seen = tokio::spawn(keep_one(source, has_ended, finished));
     let channels = Channels {

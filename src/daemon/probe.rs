@@ -16,6 +16,7 @@ use crate::config::source::SourceConfig;
 use crate::fetch::answer::HttpAnswer;
 use crate::fetch::body::{UnreadBody, WireBody};
 use crate::fetch::body_memory::BodyRoom;
+use crate::fetch::client::{FetchStep, Fetcher};
 use crate::fetch::decode::DecodeError;
 use crate::fetch::host_group::host_group;
 use crate::fetch::request::{FetchRequest, Validators};
@@ -28,7 +29,7 @@ use crate::store::record::{
     BeliefsRecord, DocumentRecord, ProbeOutcome, StoredColumns, UnreadDocument, ValidatorsChange,
 };
 use tidewatch_core::engine::action::Attempt;
-use tidewatch_core::engine::event::{Failure, MovedTo, ProbeAnswer, ProbeReport, RuleReading};
+use tidewatch_core::engine::event::{CrawlDelay, Failure, MovedTo, ProbeAnswer, ProbeReport, RuleReading};
 use tidewatch_core::engine::params::HostGroup;
 use tidewatch_core::engine::rule_counts::RuleMatches;
 use tidewatch_core::model::learn::ProbedUpdates;
@@ -41,11 +42,12 @@ use tidewatch_core::observe::{
 };
 use tidewatch_core::planning::expected::since_last_probe;
 use tidewatch_core::source_id::SourceId;
-use tidewatch_core::time::{Span, Timestamp};
+use tidewatch_core::time::Timestamp;
 
 use super::document_readers::{LONGEST_READING, SMALL_BODY, SMALL_ENCODED};
 use super::messages::Launch;
 use super::probe_context::ProbeContext;
+use super::redirects;
 use super::robots_check::ask_robots;
 use super::rule_checks;
 use super::startup::Spec;
@@ -63,8 +65,8 @@ pub struct Finished {
     pub finished: Timestamp,
     /// The host group that answered, if any.
     pub answered_by: Option<HostGroup>,
-    /// The crawl delay of robots.txt, if that was read.
-    pub crawl_delay: Option<Span>,
+    /// The crawl delays of every robots.txt that was read.
+    pub crawl_delays: Vec<CrawlDelay>,
     /// The result for the engine.
     pub result: Result<ProbeAnswer, Failure>,
     /// The result for the log of probes.
@@ -105,7 +107,7 @@ impl Finished {
             started: self.attempt.started,
             finished: self.finished,
             answered_by: self.answered_by.clone(),
-            crawl_delay: self.crawl_delay,
+            crawl_delays: self.crawl_delays.clone(),
             result: self.result.clone(),
         }
     }
@@ -132,7 +134,7 @@ impl Finished {
             attempt,
             finished,
             answered_by: None,
-            crawl_delay: None,
+            crawl_delays: Vec::new(),
             result: Err(failure),
             outcome: ProbeOutcome::Failed,
             http_status: None,
@@ -156,8 +158,8 @@ impl Finished {
 pub async fn probe(context: &ProbeContext, launch: Launch) -> Finished {
     let mut attempt = launch.attempt;
     attempt.started = context.clock.now();
-    let mut crawl_delay = None;
-    let finished = match run_probe(context, &launch, attempt, &mut crawl_delay).await {
+    let mut crawl_delays = Vec::new();
+    let finished = match run_probe(context, &launch, attempt, &mut crawl_delays).await {
         Ok(finished) => finished,
         Err(stopped) => {
             let mut finished =
@@ -165,19 +167,19 @@ pub async fn probe(context: &ProbeContext, launch: Launch) -> Finished {
             finished.http_status = stopped.http_status;
             finished.answered_by = stopped.answered_by;
             finished.validators = stopped.validators;
-            finished.crawl_delay = crawl_delay;
+            finished.crawl_delays = crawl_delays;
             finished
         }
     };
     Finished { stored: launch.inputs.stored, ..finished }
 }
 
-/// Sets `crawl_delay` as soon as robots.txt is parsed: it applies whether or not the page can be read.
+/// Adds to `crawl_delays` as soon as robots.txt is parsed: it applies whether or not the page can be read.
 async fn run_probe(
     context: &ProbeContext,
     launch: &Launch,
     attempt: Attempt,
-    crawl_delay: &mut Option<Span>,
+    crawl_delays: &mut Vec<CrawlDelay>,
 ) -> Result<Finished, Stopped> {
     let source = &launch.spec.source;
     let Some(fetcher) = &launch.fetcher else {
@@ -186,17 +188,15 @@ async fn run_probe(
     let headers = headers(&launch.spec).await.map_err(|error| Stopped::new(Failure::Interrupted, error))?;
     let request = request(&launch.spec, headers, &launch.inputs, fetcher.params());
     if source.robots {
-        ask_robots(context, fetcher, launch, &request, crawl_delay).await?;
+        ask_robots(context, fetcher, launch, &request, crawl_delays).await?;
     }
     let conditional = request.validators.is_some();
-    let answer = fetcher.get(&request, &context.clock).await.map_err(|error| {
-        Stopped::new(if error.reached { Failure::Unreadable } else { Failure::Unreachable }, error.message)
-    })?;
+    let answer = get(context, fetcher, launch, &request, crawl_delays).await?;
     let probe = ProbeExchange {
         launch,
         attempt,
         finished: context.clock.now(),
-        crawl_delay: *crawl_delay,
+        crawl_delays: crawl_delays.clone(),
         has_rules: !launch.rules.is_empty() && !launch.rules.of(source).is_empty(),
         answered_by: host_group(&answer.final_url),
     };
@@ -214,12 +214,34 @@ async fn run_probe(
     }
 }
 
+/// Sends the request and follows its redirects. A page is read at each further origin only if its robots.txt allows it.
+async fn get(
+    context: &ProbeContext,
+    fetcher: &Fetcher,
+    launch: &Launch,
+    request: &FetchRequest,
+    crawl_delays: &mut Vec<CrawlDelay>,
+) -> Result<HttpAnswer, Stopped> {
+    let mut progress = fetcher.begin(request);
+    loop {
+        match redirects::go_on(context, fetcher, launch, request, progress).await? {
+            FetchStep::Answered(answer) => return Ok(*answer),
+            FetchStep::Redirected(next) => progress = next,
+        }
+        if launch.spec.source.robots {
+            let page = FetchRequest { url: progress.url().clone(), validators: None, ..request.clone() };
+            let asked = ask_robots(context, fetcher, launch, &page, crawl_delays).await;
+            asked.map_err(|stopped| Stopped { answered_by: Some(host_group(&page.url)), ..stopped })?;
+        }
+    }
+}
+
 /// A probe with an answer.
 struct ProbeExchange<'l> {
     launch: &'l Launch,
     attempt: Attempt,
     finished: Timestamp,
-    crawl_delay: Option<Span>,
+    crawl_delays: Vec<CrawlDelay>,
     has_rules: bool,
     answered_by: HostGroup,
 }
@@ -539,7 +561,7 @@ impl ProbeExchange<'_> {
         let spec = &self.launch.spec;
         Finished {
             answered_by: Some(self.answered_by.clone()),
-            crawl_delay: self.crawl_delay,
+            crawl_delays: self.crawl_delays.clone(),
             result: Ok(answered),
             http_status: Some(answer.status),
             error: None,

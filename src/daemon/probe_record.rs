@@ -42,6 +42,7 @@ pub fn probe_record(finished: Finished, result: ProbeResult) -> ProbeRecord {
         http_status: finished.http_status,
         bytes: finished.bytes,
         error: finished.error,
+        uncharged: result.uncharged,
         validators: finished.validators,
         tardy: result.tardy,
         deadline: result.deadline,

@@ -15,15 +15,14 @@ use crate::fetch::client::Fetcher;
 use crate::fetch::error::FetchError;
 use crate::store::StoreError;
 use crate::store::files::OpenedFiles;
-use crate::store::probe_inputs::InputsQueue;
 use crate::store::reader::Reader;
 use crate::store::record::EventRecord;
 use crate::store::writer::{Write, Writer, WriterHandle, commit};
+use tidewatch_core::engine::event::EngineEvent;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 
 use super::activity::summarize;
-use super::document_readers::DocumentReaders;
 use super::messages::{Control, DaemonCommand, ProbeRequest};
 use super::open_store::{Begun, open_store};
 use super::planner::{self, Planner};
@@ -191,13 +190,7 @@ async fn start(setup: DaemonSetup, begun: Begun, store: &Path) -> Result<Tasks, 
     let (plans, to_plan) = mpsc::unbounded_channel();
     let (deliver, shown) = (Arc::new(Notify::new()), progress.subscribe());
     let abort = CancellationToken::new();
-    let context = ProbeContext {
-        reader: reader.clone(),
-        inputs: InputsQueue::start(reader.clone()),
-        writes: writes.clone(),
-        readers: DocumentReaders::default(),
-        clock: clock.clone(),
-    };
+    let context = ProbeContext::new(reader.clone(), writes.clone(), control.clone(), clock.clone());
     let prober = tokio::spawn(prober::run(context, to_launch, finished, abort.clone()));
     let channels = Channels {
         control: controls,
@@ -370,9 +363,9 @@ async fn watch_files(opened: OpenedFiles, clock: Clock) -> StoreError {
     }
 }
 
-/// Forwards requested probes from the store to the scheduler.
+/// Forwards requested probes and pardons from the store to the scheduler.
 async fn pass_requests(reader: Reader, control: mpsc::UnboundedSender<Control>) {
-    let mut last_passed = 0;
+    let (mut last_passed, mut last_pardon) = (0, 0);
     loop {
         real_pause(REQUESTS_EVERY).await;
         match reader.open_requests().await {
@@ -388,6 +381,19 @@ async fn pass_requests(reader: Reader, control: mpsc::UnboundedSender<Control>) 
                 }
             }
             Err(error) => tracing::debug!(%error, "requests cannot be read"),
+        }
+        match reader.open_pardons().await {
+            Ok(pardons) => {
+                for (request, whom) in
+                    pardons.into_iter().filter(|(id, _)| *id > last_pardon).collect::<Vec<_>>()
+                {
+                    last_pardon = request;
+                    if control.send(Control::Event(EngineEvent::Pardoned { whom, request })).is_err() {
+                        return;
+                    }
+                }
+            }
+            Err(error) => tracing::debug!(%error, "pardons cannot be read"),
         }
     }
 }

@@ -25,8 +25,9 @@ use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 
 use super::activity::{ActivityCounters, ActivityLog};
-use super::messages::{Control, Launch, ProbeRequest, Reconfiguration};
+use super::messages::{Control, Launch, ProbeRequest, Reconfiguration, Redirection};
 use super::notes::{event, log_note};
+use super::pardon;
 use super::probe::Finished;
 use super::probe_record::probe_record;
 use super::record::{RecordTo, Recording};
@@ -98,6 +99,8 @@ pub struct Scheduler {
     alarm_expired: bool,
     /// Channels for the answers to requests, by request number.
     requests: BTreeMap<i64, oneshot::Sender<Result<(), Refusal>>>,
+    /// Channels for the answers to redirects.
+    redirects: HashMap<SourceId, oneshot::Sender<Result<(), Timestamp>>>,
     /// Of the probes that the engine sends in answer to the receipt being handled.
     request_inputs: HashMap<SourceId, RequestInputs>,
     stopping: bool,
@@ -140,6 +143,7 @@ impl Scheduler {
             alarm_expired: false,
             clock,
             requests: BTreeMap::new(),
+            redirects: HashMap::new(),
             request_inputs: HashMap::new(),
             stopping: false,
             shown: Progress::default(),
@@ -182,6 +186,7 @@ impl Scheduler {
                 control = self.channels.control.recv() => match control {
                     Some(Control::Event(event)) => self.handle(event),
                     Some(Control::Request(request)) => self.request(request),
+                    Some(Control::Redirected(redirection)) => self.redirected(redirection),
                     Some(Control::Apply(new)) => self.apply(*new),
                     Some(Control::ReloadRefused(why)) => {
                         self.shown.last_reload = Some(format!("REFUSED, the old configuration keeps running: {why}"));
@@ -293,6 +298,10 @@ impl Scheduler {
                 self.planning += 1;
                 self.count_pending();
             }
+            Action::Redirect { source, answer } => {
+                // A closed receiver needs no answer: its probe was cancelled.
+                self.redirects.remove(&source).map(|reply| reply.send(answer));
+            }
             Action::Deliver => self.channels.deliver.notify_one(),
             Action::Log { source, note } => log_note(self.name(source), &note),
             Action::AdoptAddress { source, url } => self.adopt_address(source, &url),
@@ -314,6 +323,12 @@ impl Scheduler {
 
     fn persist(&mut self, persist: Persist, ended: &mut Option<Box<Finished>>) {
         let write = match persist {
+            Persist::Pardoned(result) => {
+                let lifted: Vec<_> = result.lifted.iter().map(|(limit, _)| limit.name()).collect();
+                tracing::info!(whom = ?result.whom, ?lifted, "pardoned by the user");
+                pardon::writes(&result).into_iter().for_each(|write| self.write(write));
+                return;
+            }
             Persist::Started(attempts) => Write::Started(attempts),
             Persist::Cancelled(source) => {
                 self.shown.cancelled += 1;
@@ -355,7 +370,10 @@ impl Scheduler {
         self.shown.updates += found as u64;
         let source = self.roster.get(&finished.attempt.source).map_or("", |spec| &spec.source.name);
         let memory = &result.memory;
-        self.activity.probe_ended(source, &finished, memory.error_streak, memory.due.at());
+        match result.own_failure {
+            true => self.activity.failed_by_our_fault(source, &finished),
+            false => self.activity.probe_ended(source, &finished, memory.error_streak, memory.due.at()),
+        }
         Write::Ended(Box::new(probe_record(*finished, result)))
     }
 
@@ -384,6 +402,13 @@ impl Scheduler {
             self.requests.insert(request, answer);
         }
         self.handle(EngineEvent::ProbeRequested { source, request });
+    }
+
+    fn redirected(&mut self, Redirection { source, to, answer }: Redirection) {
+        self.redirects.insert(source, answer);
+        self.handle(EngineEvent::ProbeRedirected { source, to });
+        // If the engine does not know the probe, the closed channel ends it.
+        self.redirects.remove(&source);
     }
 
     fn stop(&mut self) {

@@ -220,6 +220,11 @@ impl<'c> Startup<'c> {
         for (host, paused_until, crawl_delay) in &stored.hosts {
             loader.host(host, paused_until.map(|until| until + set_back), *crawl_delay);
         }
+        for (origin, delay) in &stored.crawl_delays {
+            if let Ok(url) = Url::parse(origin) {
+                loader.crawl_delay(&host_group(&url), origin, *delay);
+            }
+        }
         if let Some(price) = stored.price {
             loader.price(FleetPrice { at: price.at + set_back, ..price });
         }

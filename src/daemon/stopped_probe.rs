@@ -1,6 +1,7 @@
 //! Probes that end without a readable answer.
 
 use crate::fetch::answer::HttpAnswer;
+use crate::fetch::error::{FetchError, FetchFault};
 use crate::fetch::host_group::host_group;
 use crate::store::record::ValidatorsChange;
 use tidewatch_core::engine::event::Failure;
@@ -25,6 +26,21 @@ impl Stopped {
             validators: ValidatorsChange::Keep,
         }
     }
+}
+
+/// A request without a valid answer.
+pub(super) fn without_answer(error: FetchError) -> Stopped {
+    let failure = match error.fault {
+        FetchFault::NameUnknown => Failure::NameUnknown,
+        FetchFault::Resolver => Failure::ResolverFailed,
+        FetchFault::PrivateAddress => Failure::PrivateAddress,
+        FetchFault::Connection => Failure::Unreachable,
+        FetchFault::Certificate => Failure::BadCertificate,
+        FetchFault::NoAnswer => Failure::Unanswered,
+        FetchFault::NoDescriptors => Failure::NoDescriptors,
+        FetchFault::Answer => Failure::Unreadable,
+    };
+    Stopped::new(failure, error.message)
 }
 
 /// An answer with another status than was asked for.

@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 use super::address::host_of;
 use super::body_memory::{BodyMemory, BodyRoom};
 use super::decode::{self, Coding, DecodeError};
-use super::error::FetchError;
+use super::error::{FetchError, FetchFault};
 use super::failure::explain;
 use crate::clock::{Stopwatch, patience};
 use crate::config::params::FetchParams;
@@ -133,10 +133,7 @@ async fn read_wire(
                     Span::from_duration(read_timeout)
                 ))
             })?
-            .map_err(|error| FetchError {
-                reached: true,
-                ..explain("the body broke off from", &host, &error)
-            })?;
+            .map_err(|error| explain("the body broke off from", &host, FetchFault::Answer, &error))?;
         let Some(piece) = piece else { return Ok(Ok(body)) };
         let length = wire.len() + piece.len();
         if length > max_body {

@@ -6,6 +6,7 @@
 //! https to http is followed, but counts as another origin. Must not know why or when a request is made.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::header::{self, HeaderMap, HeaderValue};
 use reqwest::{Client, Response};
@@ -16,13 +17,13 @@ use super::answer::HttpAnswer;
 use super::body::{self, WireBody};
 use super::body_memory::BodyMemory;
 use super::connections::Connections;
-use super::error::FetchError;
+use super::error::{FetchError, FetchFault};
 use super::failure::explain;
 use super::freshness::{self, http_date};
 use super::guard::Guard;
 use super::request::{FetchRequest, Validators};
 use super::robots::PRODUCT;
-use crate::clock::{Clock, patience};
+use crate::clock::{Clock, Stopwatch, patience};
 use crate::config::params::FetchParams;
 use tidewatch_core::observe::limits::MAX_ADDRESS;
 
@@ -37,6 +38,34 @@ const LONGEST_VALUE: usize = 4096;
 
 /// Most hosts with a kept connection.
 pub const MOST_KEPT: usize = 1_000;
+
+/// A request and its redirects so far.
+#[derive(Debug)]
+pub struct FetchProgress {
+    url: Url,
+    visited: Vec<Url>,
+    /// Whether all redirects were permanent.
+    permanent: bool,
+    /// After a redirect to another origin, a redirect back gets no credentials either: the other origin chose it.
+    at_origin: bool,
+    time_left: Duration,
+}
+
+impl FetchProgress {
+    /// The URL that is requested next.
+    pub fn url(&self) -> &Url {
+        &self.url
+    }
+}
+
+/// How far an exchange came.
+#[derive(Debug)]
+pub enum FetchStep {
+    /// The answer.
+    Answered(Box<HttpAnswer>),
+    /// A redirect to another origin.
+    Redirected(FetchProgress),
+}
 
 /// An HTTP client. Cheap to clone; clones share connections.
 #[derive(Debug, Clone)]
@@ -79,31 +108,73 @@ impl Fetcher {
         &self.params
     }
 
-    /// Makes one request and follows its redirects within the total time-out.
+    /// Makes one request and follows all of its redirects.
     ///
     /// Returns an answer for any status. An error means that there is no answer, or none that is valid. The
     /// body is read only for 2xx.
     pub async fn get(&self, request: &FetchRequest, clock: &Clock) -> Result<HttpAnswer, FetchError> {
-        let total = self.params.total_timeout;
-        patience(total.to_duration(), self.follow(request, clock)).await.map_err(|_| {
-            FetchError::remote(format!("{} took longer than {total} in all", host_of(&request.url)))
-        })?
+        let mut exchange = self.begin(request);
+        loop {
+            match self.go_on(request, exchange, clock).await? {
+                FetchStep::Answered(answer) => return Ok(*answer),
+                FetchStep::Redirected(next) => exchange = next,
+            }
+        }
     }
 
-    async fn follow(&self, request: &FetchRequest, clock: &Clock) -> Result<HttpAnswer, FetchError> {
+    /// A request that is not sent yet.
+    pub fn begin(&self, request: &FetchRequest) -> FetchProgress {
         let mut url = request.url.clone();
         strip(&mut url);
-        let mut visited = Vec::new();
-        let mut permanent = true;
-        // After a redirect to another origin, a redirect back gets no credentials either: the other origin
-        // chose it.
-        let mut at_origin = true;
+        FetchProgress {
+            url,
+            visited: Vec::new(),
+            permanent: true,
+            at_origin: true,
+            time_left: self.params.total_timeout.to_duration(),
+        }
+    }
+
+    /// Sends the next request of an exchange, and follows redirects within its origin. All requests of an exchange
+    /// share the total time-out.
+    pub async fn go_on(
+        &self,
+        request: &FetchRequest,
+        exchange: FetchProgress,
+        clock: &Clock,
+    ) -> Result<FetchStep, FetchError> {
+        let (time_left, stopwatch) = (exchange.time_left, Stopwatch::start());
+        let step = patience(time_left, self.follow(request, exchange, clock)).await.map_err(|_| {
+            let total = self.params.total_timeout;
+            FetchError::remote(format!("{} took longer than {total} in all", host_of(&request.url)))
+        })??;
+        Ok(match step {
+            FetchStep::Redirected(next) => {
+                let time_left = time_left.saturating_sub(stopwatch.elapsed());
+                FetchStep::Redirected(FetchProgress { time_left, ..next })
+            }
+            answered @ FetchStep::Answered(_) => answered,
+        })
+    }
+
+    async fn follow(
+        &self,
+        request: &FetchRequest,
+        exchange: FetchProgress,
+        clock: &Clock,
+    ) -> Result<FetchStep, FetchError> {
+        let FetchProgress { mut url, mut visited, mut permanent, mut at_origin, time_left } = exchange;
         loop {
             at_origin &= url.origin() == request.url.origin();
-            let response = self.hop(request, &url, at_origin).await?;
+            let response = match (self.hop(request, &url, at_origin).await, visited.last()) {
+                (Ok(response), _) => response,
+                (Err(error), Some(from)) => return Err(error.after_redirect(&host_of(from))),
+                (Err(error), None) => return Err(error),
+            };
             let Some(next) = redirect(&url, &response)? else {
                 let moved = !visited.is_empty() && permanent;
-                return self.answer(response, url, moved, clock).await;
+                let answer = self.answer(response, url, moved, clock).await?;
+                return Ok(FetchStep::Answered(Box::new(answer)));
             };
             permanent &= matches!(response.status().as_u16(), 301 | 308);
             visited.push(url.clone());
@@ -113,7 +184,17 @@ impl Fetcher {
             if visited.len() > MOST_REDIRECTS {
                 return Err(FetchError::remote(format!("more than {MOST_REDIRECTS} redirects")));
             }
+            let elsewhere = next.origin() != url.origin();
             url = next;
+            if elsewhere {
+                return Ok(FetchStep::Redirected(FetchProgress {
+                    url,
+                    visited,
+                    permanent,
+                    at_origin,
+                    time_left,
+                }));
+            }
         }
     }
 
@@ -142,10 +223,12 @@ impl Fetcher {
             Err(_) => Err(FetchError::remote(format!("{host} did not answer within {limit}"))),
             Ok(Err(error)) if error.is_connect() && error.is_timeout() => {
                 let limit = self.params.connect_timeout;
-                Err(FetchError::unreachable(format!("no connection to {host} within {limit}")))
+                Err(FetchError::not_connected(format!("no connection to {host} within {limit}")))
             }
-            Ok(Err(error)) if error.is_connect() => Err(explain("cannot connect to", &host, &error)),
-            Ok(Err(error)) => Err(explain("no answer from", &host, &error)),
+            Ok(Err(error)) if error.is_connect() => {
+                Err(explain("cannot connect to", &host, FetchFault::Connection, &error))
+            }
+            Ok(Err(error)) => Err(explain("no answer from", &host, FetchFault::NoAnswer, &error)),
             Ok(Ok(response)) => Ok(response),
         }
     }

@@ -10,7 +10,7 @@ use http::header::HeaderMap;
 use reqwest::Client;
 use url::Url;
 
-use super::error::FetchError;
+use super::error::{FetchError, FetchFault};
 use super::failure::explain;
 use super::guard::{Guard, Resolver};
 use super::kept_hosts::KeptHosts;
@@ -100,5 +100,5 @@ fn build(
         .pool_idle_timeout(IDLE)
         .pool_max_idle_per_host(kept_per_host)
         .build()
-        .map_err(|error| explain("cannot set up the HTTP client:", "TLS", &error))
+        .map_err(|error| explain("cannot set up the HTTP client:", "TLS", FetchFault::Answer, &error))
 }

@@ -6,7 +6,27 @@
 pub struct FetchError {
     /// The cause and, if known, a remedy. Never contains a secret.
     pub message: String,
-    /// The host was reached, or the error does not concern the connection. If no host is reached, the local
-    /// network is down.
-    pub reached: bool,
+    /// What failed.
+    pub fault: FetchFault,
+}
+
+/// What failed when there is no valid answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FetchFault {
+    /// The name does not exist.
+    NameUnknown,
+    /// The resolver did not answer, or failed.
+    Resolver,
+    /// A private address, although the name is public.
+    PrivateAddress,
+    /// The connection.
+    Connection,
+    /// The certificate.
+    Certificate,
+    /// The connection was lost before the answer.
+    NoAnswer,
+    /// This process has no file descriptor left.
+    NoDescriptors,
+    /// The host was reached: its answer, or none in time.
+    Answer,
 }

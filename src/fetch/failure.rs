@@ -4,30 +4,75 @@
 //! show URLs: they may contain user names, passwords and tokens.
 
 use std::error::Error;
+use std::io;
 
-use super::error::FetchError;
+use super::error::{FetchError, FetchFault};
 use super::guard::OnlyPrivate;
+use super::resolving::{Unresolved, WhyUnresolved, is_out_of_descriptors};
 
 impl FetchError {
     /// An error after the host was reached, or one that does not concern the connection.
     pub(super) fn remote(message: impl Into<String>) -> Self {
-        Self { message: message.into(), reached: true }
+        Self { message: message.into(), fault: FetchFault::Answer }
     }
 
-    /// A failure to reach the host.
-    pub(super) fn unreachable(message: impl Into<String>) -> Self {
-        Self { message: message.into(), reached: false }
+    /// A connection that took too long.
+    pub(super) fn not_connected(message: impl Into<String>) -> Self {
+        Self { message: message.into(), fault: FetchFault::Connection }
+    }
+
+    /// The same for a host that a redirect named. Its fault is not that of the host that was asked first, and the
+    /// network works. A private address may be that of a portal that answers in place of every host.
+    pub(super) fn after_redirect(self, from: &str) -> Self {
+        match self.fault {
+            FetchFault::PrivateAddress | FetchFault::Answer => self,
+            _ => Self::remote(format!("{from} redirects: {}", self.message)),
+        }
     }
 }
 
-/// Formats an error that occurred while `doing` something with `host`.
-pub(super) fn explain(doing: &str, host: &str, error: &(dyn Error + 'static)) -> FetchError {
+/// Formats an error that occurred while `doing` something with `host`. `fault` is what failed, unless the cause
+/// shows more.
+pub(super) fn explain(
+    doing: &str,
+    host: &str,
+    fault: FetchFault,
+    error: &(dyn Error + 'static),
+) -> FetchError {
     if let Some(refused) = chain(error).find_map(|cause| cause.downcast_ref::<OnlyPrivate>()) {
-        return FetchError::remote(refused.to_string());
+        return FetchError { message: refused.to_string(), fault: FetchFault::PrivateAddress };
+    }
+    if let Some(unresolved) = chain(error).find_map(|cause| cause.downcast_ref::<Unresolved>()) {
+        let message = unresolved.to_string();
+        return match unresolved.why {
+            WhyUnresolved::NoSuchName => FetchError { message, fault: FetchFault::NameUnknown },
+            WhyUnresolved::NoDescriptors => no_descriptors(doing, host),
+            WhyUnresolved::Failed => FetchError { message, fault: FetchFault::Resolver },
+        };
+    }
+    if chain(error).filter_map(|cause| cause.downcast_ref::<io::Error>()).any(is_out_of_descriptors) {
+        return no_descriptors(doing, host);
     }
     // The outermost error is skipped because it shows the URL.
     let cause = chain(error).skip(1).last().map_or_else(|| "unknown cause".to_owned(), one_line);
-    FetchError::unreachable(format!("{doing} {host}: {cause}"))
+    // The TLS library is a dependency of the HTTP library only; this is how its error begins.
+    match cause.find(BAD_CERTIFICATE) {
+        Some(at) => {
+            let why = &cause[at + BAD_CERTIFICATE.len()..];
+            let message = format!("the certificate of {host} is not valid: {why}");
+            FetchError { message, fault: FetchFault::Certificate }
+        }
+        None => FetchError { message: format!("{doing} {host}: {cause}"), fault },
+    }
+}
+
+const BAD_CERTIFICATE: &str = "invalid peer certificate: ";
+
+fn no_descriptors(doing: &str, host: &str) -> FetchError {
+    let message = format!(
+        "{doing} {host}: tidewatch has no file descriptor left; raise its limit of open files (LimitNOFILE=)"
+    );
+    FetchError { message, fault: FetchFault::NoDescriptors }
 }
 
 fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
@@ -43,7 +88,6 @@ fn one_line(error: &(dyn Error + 'static)) -> String {
 #[cfg(test)]
 mod tests {
     use std::fmt;
-    use std::io;
 
     use super::*;
 
@@ -62,12 +106,28 @@ mod tests {
         }
     }
 
+    fn cannot(error: io::Error) -> FetchError {
+        explain("cannot connect to", "host", FetchFault::Connection, &Wrapped(error))
+    }
+
     #[test]
     fn errors_show_the_cause_and_not_the_url() {
-        let error = explain("cannot connect to", "host", &Wrapped(io::Error::from_raw_os_error(111)));
+        let error = cannot(io::Error::from_raw_os_error(111));
         assert_eq!(error.message, "cannot connect to host: Connection refused (os error 111)");
-        assert!(!error.reached);
-        let lines = explain("cannot", "host", &Wrapped(io::Error::other("a\r\nb")));
-        assert_eq!(lines.message, "cannot host: a  b");
+        assert_eq!(error.fault, FetchFault::Connection);
+        let lines = cannot(io::Error::other("a\r\nb"));
+        assert_eq!(lines.message, "cannot connect to host: a  b");
+    }
+
+    #[test]
+    fn the_lack_of_descriptors_and_a_bad_certificate_have_faults_of_their_own() {
+        for code in [23, 24] {
+            let error = cannot(io::Error::from_raw_os_error(code));
+            assert_eq!(error.fault, FetchFault::NoDescriptors);
+            assert!(error.message.contains("LimitNOFILE="), "{error}");
+        }
+        let error = cannot(io::Error::other("invalid peer certificate: Expired"));
+        assert_eq!(error.message, "the certificate of host is not valid: Expired");
+        assert_eq!(error.fault, FetchFault::Certificate);
     }
 }

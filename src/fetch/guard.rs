@@ -15,8 +15,9 @@ use url::{Host, Url};
 
 use crate::config::address::{is_private, wrapped};
 
-use super::error::FetchError;
+use super::error::{FetchError, FetchFault};
 use super::known_addresses::KnownAddresses;
+use super::resolving::{self, Unresolved};
 
 /// Decides which addresses are public.
 #[derive(Debug, Clone, Default)]
@@ -57,9 +58,9 @@ impl Guard {
         if self.is_public(address) {
             return Ok(());
         }
-        Err(FetchError::remote(format!(
-            "{address} is a private address; set allow_private = true for it if that is meant"
-        )))
+        let message =
+            format!("{address} is a private address; set allow_private = true for it if that is meant");
+        Err(FetchError { message, fault: FetchFault::PrivateAddress })
     }
 }
 
@@ -126,7 +127,7 @@ impl Resolve for Resolver {
 }
 
 impl Inner {
-    async fn look_up(&self, name: &str) -> std::io::Result<Arc<[IpAddr]>> {
+    async fn look_up(&self, name: &str) -> Result<Arc<[IpAddr]>, Unresolved> {
         let fixed: Arc<[IpAddr]> =
             self.fixed.iter().filter(|(known, _)| known == name).map(|(_, address)| *address).collect();
         if !fixed.is_empty() {
@@ -139,8 +140,7 @@ impl Inner {
         if let Some(known) = self.known.get(name) {
             return Ok(known);
         }
-        let found: Arc<[IpAddr]> =
-            tokio::net::lookup_host((name, 0)).await?.map(|found| found.ip()).collect();
+        let found = resolving::addresses(name).await?;
         self.known.keep(name, &found);
         Ok(found)
     }

@@ -20,5 +20,6 @@ mod kept_hosts;
 mod known_addresses;
 pub mod post;
 pub mod request;
+mod resolving;
 pub mod robots;
 pub mod secret;

@@ -12,7 +12,7 @@ use url::Url;
 
 use super::address::host_of;
 use super::client::Fetcher;
-use super::error::FetchError;
+use super::error::{FetchError, FetchFault};
 use super::failure::explain;
 use super::freshness;
 use crate::clock::Clock;
@@ -68,7 +68,7 @@ impl Fetcher {
             .await
             .map_err(|error| {
                 let doing = if error.is_connect() { "cannot connect to" } else { "no answer from" };
-                explain(doing, &host, &error)
+                explain(doing, &host, FetchFault::Connection, &error)
             })?;
         let status = response.status().as_u16();
         let timing = freshness::read(status, response.headers(), clock.now());

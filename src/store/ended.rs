@@ -3,6 +3,8 @@
 //! The probes are of different sources, and each statement takes the rows of all of them. So their number does
 //! not change the number of statements.
 
+use std::collections::HashMap;
+
 use serde_json::json;
 use sqlx::SqliteConnection;
 
@@ -63,6 +65,9 @@ async fn log(connection: &mut SqliteConnection, records: &[&ProbeRecord]) -> Res
         .zip(records)
         .map(|(probe, record)| {
             let attempt = &record.attempt;
+            let in_force = |until: Option<Timestamp>| {
+                until.filter(|&until| until > record.finished).map(Timestamp::as_millis)
+            };
             let updates = record.observation.as_ref().map_or(0, |seen| seen.updates.len());
             (
                 probe,
@@ -79,14 +84,19 @@ async fn log(connection: &mut SqliteConnection, records: &[&ProbeRecord]) -> Res
                 attempt.reason.name(),
                 record.error.as_deref(),
                 record.tardy.map(Span::as_millis),
+                record.uncharged.then_some(1),
+                in_force(record.memory.fresh_until),
+                in_force(record.memory.retry_until),
             )
         })
         .collect();
     sqlx::query(
         "INSERT INTO probes (id, source_id, due_at, started_at, duration_ms, outcome, http_status, bytes,
-                             updates_found, policy, reason, error, tardy_ms)
+                             updates_found, policy, reason, error, tardy_ms, uncharged,
+                             fresh_until, retry_until)
          SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6,
-                value ->> 7, value ->> 8, value ->> 9, value ->> 10, value ->> 11, value ->> 12
+                value ->> 7, value ->> 8, value ->> 9, value ->> 10, value ->> 11, value ->> 12, value ->> 13,
+                value ->> 14, value ->> 15
          FROM jsonb_each(?)",
     )
     .bind(text_of(&rows)?)
@@ -395,6 +405,34 @@ async fn hosts(connection: &mut SqliteConnection, records: &[&ProbeRecord]) -> R
          SET paused_until = excluded.paused_until, crawl_delay_ms = excluded.crawl_delay_ms",
     )
     .bind(text_of(&rows)?)
+    .execute(&mut *connection)
+    .await?;
+    // In a batch, a later change ends an earlier one of the same host group.
+    let mut next: HashMap<&str, i64> = HashMap::new();
+    let mut logged: Vec<_> = records
+        .iter()
+        .rev()
+        .filter_map(|record| {
+            let host = record.host.as_ref()?;
+            let at = record.finished.as_millis();
+            let paused_until = host.paused_until.map(Timestamp::as_millis);
+            Some((&host.key, at, next.insert(&host.key, at), paused_until, host.crawl_delay.as_millis()))
+        })
+        .collect();
+    logged.reverse();
+    let logged = text_of(&logged)?;
+    sqlx::query(
+        "UPDATE host_limits SET ended_at = (SELECT min(value ->> 1) FROM jsonb_each(?1) WHERE value ->> 0 = host)
+         WHERE ended_at IS NULL AND host IN (SELECT value ->> 0 FROM jsonb_each(?1))",
+    )
+    .bind(&logged)
+    .execute(&mut *connection)
+    .await?;
+    sqlx::query(
+        "INSERT INTO host_limits (host, at, ended_at, paused_until, crawl_delay_ms)
+         SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4 FROM jsonb_each(?)",
+    )
+    .bind(logged)
     .execute(connection)
     .await?;
     Ok(())

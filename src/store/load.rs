@@ -23,6 +23,8 @@ use super::sync::{Listing, sync_all};
 pub struct StoredState {
     /// Host groups: the end of their pause, and their crawl delay.
     pub hosts: Vec<(HostGroup, Option<Timestamp>, Span)>,
+    /// Origins, and the crawl delay that their robots.txt asks for.
+    pub crawl_delays: Vec<(String, Span)>,
     /// The latest start of a logged probe. If it is in the future, the clock was set back.
     pub latest: Option<Timestamp>,
     /// Seed of the jitter.
@@ -130,6 +132,10 @@ pub async fn stored_state(connection: &mut SqliteConnection) -> Result<StoredSta
         let paused_until: Option<i64> = row.get(2);
         stored.hosts.push((host, paused_until.map(Timestamp::from_millis), Span::from_millis(row.get(3))));
     }
+    let delays = "SELECT origin, crawl_delay_ms FROM robots WHERE crawl_delay_ms > 0";
+    for row in sqlx::query(delays).fetch_all(&mut *connection).await? {
+        stored.crawl_delays.push((row.get(0), Span::from_millis(row.get(1))));
+    }
     // Events are not considered: they keep their time when the clock is set.
     let latest: Option<i64> =
         sqlx::query_scalar("SELECT max(started_at) FROM probes").fetch_one(&mut *connection).await?;
@@ -163,7 +169,7 @@ fn query_for(recent: &str, rest: &str) -> String {
 static A_PAGE: LazyLock<String> = LazyLock::new(|| {
     query_for(
         "(SELECT group_concat(started_at + duration_ms) FROM probes
-          WHERE source_id = sources.id AND started_at >= ?2)",
+          WHERE source_id = sources.id AND started_at >= ?2 AND uncharged IS NULL)",
         "WHERE id > ?1 AND state <> 'removed' ORDER BY id LIMIT ?3",
     )
 });

@@ -5,14 +5,15 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use sqlx::Row;
-use sqlx::sqlite::{SqlitePool, SqlitePoolOptions};
+use sqlx::sqlite::{SqlitePool, SqlitePoolOptions, SqliteRow};
 
+use tidewatch_core::engine::event::Pardon;
 use tidewatch_core::model::silence::LearnedUntil;
 use tidewatch_core::source_id::SourceId;
-use tidewatch_core::time::Timestamp;
+use tidewatch_core::time::{Span, Timestamp};
 
 use super::attempts::RequestInputs;
-use super::record::RobotsRecord;
+use super::record::{RobotsFailures, RobotsRecord};
 use super::{StoreError, attempts, open};
 
 /// A pool of read-only connections.
@@ -141,15 +142,21 @@ impl Reader {
 
     /// The stored robots.txt of an origin.
     pub async fn robots(&self, origin: &str) -> Result<Option<RobotsRecord>, StoreError> {
-        let row = sqlx::query("SELECT fetched_at, http_status, body FROM robots WHERE origin = ?")
-            .bind(origin)
-            .fetch_optional(&self.pool)
-            .await?;
+        let row = sqlx::query(
+            "SELECT fetched_at, http_status, body, failed_at, failures, crawl_delay_ms FROM robots WHERE origin = ?",
+        )
+        .bind(origin)
+        .fetch_optional(&self.pool)
+        .await?;
         Ok(row.map(|row| RobotsRecord {
             origin: origin.to_owned(),
             fetched_at: Timestamp::from_millis(row.get(0)),
             http_status: row.get(1),
             body: row.get(2),
+            failed: row
+                .get::<Option<i64>, _>(3)
+                .map(|at| RobotsFailures { at: Timestamp::from_millis(at), times: row.get(4) }),
+            crawl_delay: row.get::<Option<i64>, _>(5).map(Span::from_millis),
         }))
     }
 
@@ -163,7 +170,8 @@ impl Reader {
             let wanted: Vec<_> = chunk.iter().map(|(id, since)| (id.0, since.as_millis())).collect();
             let rows = sqlx::query(
                 "SELECT source_id, started_at + duration_ms FROM json_each(?) AS wanted
-                 CROSS JOIN probes ON source_id = wanted.value ->> 0 AND started_at >= wanted.value ->> 1",
+                 CROSS JOIN probes ON source_id = wanted.value ->> 0 AND started_at >= wanted.value ->> 1
+                     AND uncharged IS NULL",
             )
             .bind(json!(wanted).to_string())
             .fetch_all(&self.pool)
@@ -173,6 +181,29 @@ impl Reader {
             }
         }
         Ok(probes)
+    }
+
+    /// Requested pardons that are not carried out yet.
+    pub async fn open_pardons(&self) -> Result<Vec<(i64, Pardon)>, StoreError> {
+        let rows = sqlx::query("SELECT id, source_id, host FROM pardons WHERE answer IS NULL ORDER BY id")
+            .fetch_all(&self.pool)
+            .await?;
+        let whom = |row: &SqliteRow| match row.get::<Option<String>, _>(2) {
+            Some(host) => Pardon::Host(host.into()),
+            None => Pardon::Source(SourceId(row.get(1))),
+        };
+        Ok(rows.iter().map(|row| (row.get(0), whom(row))).collect())
+    }
+
+    /// The answer to a requested pardon.
+    pub async fn pardon_answer(&self, request: i64) -> Result<Option<String>, StoreError> {
+        let answer = sqlx::query_scalar("SELECT answer FROM pardons WHERE id = ?");
+        Ok(answer.bind(request).fetch_one(&self.pool).await?)
+    }
+
+    /// The names of the host groups that have set limits.
+    pub async fn host_groups(&self) -> Result<Vec<String>, StoreError> {
+        Ok(sqlx::query_scalar("SELECT host FROM hosts").fetch_all(&self.pool).await?)
     }
 
     /// Requested probes without an answer.
@@ -260,6 +291,22 @@ pub async fn ask(path: &Path, source: SourceId, now: Timestamp) -> Result<i64, S
     let mut connection = open::existing_for_writing(path).await?;
     let done = sqlx::query("INSERT INTO requests (source_id, asked_at) VALUES (?, ?)")
         .bind(source.0)
+        .bind(now.as_millis())
+        .execute(&mut connection)
+        .await?;
+    Ok(done.last_insert_rowid())
+}
+
+/// Requests a pardon. Returns the number of the request.
+pub async fn ask_pardon(path: &Path, whom: &Pardon, now: Timestamp) -> Result<i64, StoreError> {
+    let mut connection = open::for_writing(path).await?;
+    let (source, host) = match whom {
+        Pardon::Source(id) => (Some(id.0), None),
+        Pardon::Host(host) => (None, Some(&**host)),
+    };
+    let done = sqlx::query("INSERT INTO pardons (source_id, host, asked_at) VALUES (?, ?, ?)")
+        .bind(source)
+        .bind(host)
         .bind(now.as_millis())
         .execute(&mut connection)
         .await?;

@@ -98,6 +98,8 @@ pub struct ProbeRecord {
     pub bytes: u64,
     /// The error message.
     pub error: Option<String>,
+    /// It does not count against the budget.
+    pub uncharged: bool,
     /// The change to the validators.
     pub validators: ValidatorsChange,
     /// How late the probe was, if the source has a deadline.
@@ -338,15 +340,45 @@ pub enum Settled {
     },
 }
 
-/// A fetched robots.txt.
+/// Limits that the user lifted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PardonRecord {
+    /// The request's number in `pardons`.
+    pub request: i64,
+    /// When they were lifted.
+    pub at: Timestamp,
+    /// The source whose limits are lifted, if any was in force.
+    pub source: Option<SourceId>,
+    /// The host group whose pause is lifted.
+    pub host: Option<String>,
+    /// The source's new state.
+    pub state: Option<&'static str>,
+    /// The answer to the request.
+    pub answer: String,
+}
+
+/// What is known of a robots.txt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RobotsRecord {
     /// Scheme, host and port.
     pub origin: String,
-    /// Time of the request.
+    /// Time of the request that was answered.
     pub fetched_at: Timestamp,
     /// HTTP status; 0 without an answer.
     pub http_status: u16,
     /// The content.
     pub body: Vec<u8>,
+    /// The crawl delay that it asks for.
+    pub crawl_delay: Option<Span>,
+    /// Requests that failed since.
+    pub failed: Option<RobotsFailures>,
+}
+
+/// Requests for a robots.txt that failed in a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RobotsFailures {
+    /// The last one.
+    pub at: Timestamp,
+    /// How many.
+    pub times: u32,
 }

@@ -123,8 +123,13 @@ const UPDATES: [&str; 3] = [
     "DELETE FROM bursts WHERE id IN (
          SELECT id FROM bursts WHERE ended_at < ? ORDER BY ended_at LIMIT ?)",
 ];
-const EVENTS: [&str; 1] =
-    ["DELETE FROM events WHERE id IN (SELECT id FROM events WHERE at < ? ORDER BY at LIMIT ?)"];
+const EVENTS: [&str; 3] = [
+    "DELETE FROM source_limits WHERE id IN (
+         SELECT id FROM source_limits WHERE ended_at < ? ORDER BY ended_at LIMIT ?)",
+    "DELETE FROM host_limits WHERE id IN (
+         SELECT id FROM host_limits WHERE ended_at < ? ORDER BY ended_at LIMIT ?)",
+    "DELETE FROM events WHERE id IN (SELECT id FROM events WHERE at < ? ORDER BY at LIMIT ?)",
+];
 const ROBOTS: [&str; 1] = ["DELETE FROM robots WHERE origin IN (
          SELECT origin FROM robots WHERE fetched_at < ? ORDER BY fetched_at LIMIT ?)"];
 
@@ -158,6 +163,12 @@ pub(super) async fn delete_batch(connection: &mut SqliteConnection, before: Dele
         .bind(before.probes.as_millis())
         .execute(&mut *connection)
         .await?;
+    if let Some(before) = before.events {
+        sqlx::query("DELETE FROM pardons WHERE answer IS NOT NULL AND asked_at < ?")
+            .bind(before.as_millis())
+            .execute(&mut *connection)
+            .await?;
+    }
     if !more {
         // Of a store with room for deleted pages in the file; a no-op for others.
         sqlx::query("PRAGMA incremental_vacuum(1000)").execute(connection).await?;

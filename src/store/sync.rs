@@ -8,10 +8,12 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use sqlx::{Row, SqliteConnection};
+use sqlx::{AssertSqlSafe, Row, SqliteConnection};
 
 use crate::config::renames::renames;
 use crate::config::source::SourceConfig;
+use crate::fetch::host_group::host_group;
+use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::Timestamp;
 
@@ -31,6 +33,8 @@ pub struct Listed {
     pub policy: &'static str,
     /// The source's group.
     pub group: Option<String>,
+    /// Its budget and its site: see [`Listing::limits`].
+    pub limits: String,
 }
 
 /// A source for the list: a configured source, or a copy of the fields needed.
@@ -49,6 +53,8 @@ pub trait Listing {
     fn page_read_as(&self) -> Option<u64> {
         None
     }
+    /// n, T and δ in milliseconds, and the host group of its URL, as a JSON array.
+    fn limits(&self) -> Cow<'_, str>;
 }
 
 impl Listing for Listed {
@@ -70,6 +76,10 @@ impl Listing for Listed {
 
     fn group(&self) -> Option<&str> {
         self.group.as_deref()
+    }
+
+    fn limits(&self) -> Cow<'_, str> {
+        Cow::Borrowed(&self.limits)
     }
 }
 
@@ -97,6 +107,12 @@ impl Listing for Arc<SourceConfig> {
     fn page_read_as(&self) -> Option<u64> {
         SourceConfig::page_read_as(self)
     }
+
+    fn limits(&self) -> Cow<'_, str> {
+        let Budget { probes, per, min_spacing } = self.budget;
+        let site = host_group(&self.url.parsed()).key;
+        Cow::Owned(json!([probes, per.as_millis(), min_spacing.as_millis(), &*site]).to_string())
+    }
 }
 
 impl Listed {
@@ -108,6 +124,7 @@ impl Listed {
             kind: source.kind(),
             policy: source.policy(),
             group: source.group().map(str::to_owned),
+            limits: source.limits().into_owned(),
         }
     }
 }
@@ -152,14 +169,15 @@ struct ListedRow<'t> {
     policy: Cow<'t, str>,
     group: Option<String>,
     removed: u8,
+    limits: Option<String>,
 }
 
 /// The query for the stored sources that `$rest` selects.
 macro_rules! stored {
     ($rest:literal) => {
         concat!(
-            "SELECT json_group_array(json_array(id, name, url, kind, policy, group_name, removed)) FROM (
-                 SELECT id, name, url, kind, policy, group_name, state = 'removed' AS removed FROM sources ",
+            "SELECT json_group_array(json_array(id, name, url, kind, policy, group_name, removed, limits)) FROM (
+                 SELECT id, name, url, kind, policy, group_name, state = 'removed' AS removed, limits FROM sources ",
             $rest,
             ")"
         )
@@ -178,9 +196,11 @@ fn compare(stored: &ListedRow<'_>, listed: &impl Listing) -> Otherwise {
     let revived = stored.removed != 0;
     let policy = stored.policy != listed.policy();
     let group = stored.group.as_deref() != listed.group();
-    let row = (moved || revived || policy || group).then(|| {
-        let id = stored.id;
-        json!([id, listed.url(), listed.kind(), listed.policy(), listed.group(), moved, revived, policy])
+    let limits = listed.limits();
+    let limited = stored.limits.as_deref() != Some(&*limits);
+    let row = (moved || revived || policy || group || limited).then(|| {
+        let (id, url, kind) = (stored.id, listed.url(), listed.kind());
+        json!([id, url, kind, listed.policy(), listed.group(), moved, revived, policy, limited, limits])
     });
     Otherwise { moved, row }
 }
@@ -356,10 +376,10 @@ pub(super) async fn sync(
     Ok(synced)
 }
 
-type NewRow<'a> = (&'a str, &'a str, &'static str, &'static str, Option<&'a str>);
+type NewRow<'a> = (&'a str, &'a str, &'static str, &'static str, Option<&'a str>, Cow<'a, str>);
 
 fn new_row(source: &impl Listing) -> NewRow<'_> {
-    (source.name(), source.url(), source.kind(), source.policy(), source.group())
+    (source.name(), source.url(), source.kind(), source.policy(), source.group(), source.limits())
 }
 
 async fn insert(
@@ -368,13 +388,36 @@ async fn insert(
     at: Timestamp,
 ) -> Result<(), sqlx::Error> {
     sqlx::query(
-        "INSERT INTO sources (name, url, kind, policy, group_name, added_at)
-         SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, ?1 FROM json_each(?2)",
+        "INSERT INTO sources (name, url, kind, policy, group_name, limits, added_at)
+         SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, ?1 FROM json_each(?2)",
     )
     .bind(at.as_millis())
     .bind(json!(rows).to_string())
-    .execute(connection)
+    .execute(&mut *connection)
     .await?;
+    let names: Vec<&str> = rows.iter().map(|row| row.0).collect();
+    log_limits(connection, at, "name IN (SELECT value FROM json_each(?2))", &json!(names).to_string()).await
+}
+
+/// Logs the limits of the sources that a condition selects.
+async fn log_limits(
+    connection: &mut SqliteConnection,
+    at: Timestamp,
+    of: &'static str,
+    rows: &str,
+) -> Result<(), sqlx::Error> {
+    let ended = format!(
+        "UPDATE source_limits SET ended_at = ?1
+         WHERE ended_at IS NULL AND source_id IN (SELECT id FROM sources WHERE {of})"
+    );
+    let logged = format!(
+        "INSERT INTO source_limits (source_id, at, probes, per_ms, min_spacing_ms, site)
+         SELECT id, ?1, limits ->> 0, limits ->> 1, limits ->> 2, limits ->> 3 FROM sources WHERE {of} ORDER BY id"
+    );
+    for statement in [ended, logged] {
+        let statement = sqlx::query(AssertSqlSafe(statement)).bind(at.as_millis()).bind(rows.to_owned());
+        statement.execute(&mut *connection).await?;
+    }
     Ok(())
 }
 
@@ -410,12 +453,14 @@ async fn change(
     let rows = Value::from(changed).to_string();
     sqlx::query(
         "UPDATE sources SET url = new.value ->> 1, kind = new.value ->> 2, policy = new.value ->> 3,
-                group_name = new.value ->> 4
+                group_name = new.value ->> 4, limits = new.value ->> 9
          FROM json_each(?) AS new WHERE sources.id = new.value ->> 0",
     )
     .bind(&rows)
     .execute(&mut *connection)
     .await?;
+    let limited = "id IN (SELECT value ->> 0 FROM json_each(?2) WHERE value ->> 8)";
+    log_limits(connection, at, limited, &rows).await?;
     // Sources with a new URL or listed again: the engine sets a new due time.
     sqlx::query(
         "UPDATE sources SET state = 'learning', next_probe_at = NULL, next_probe_reason = NULL, state_hash = NULL,

@@ -6,7 +6,7 @@ use sqlx::SqliteConnection;
 use tidewatch_core::engine::slot_stats::SlotStats;
 use tidewatch_core::time::{Span, Timestamp};
 
-use super::record::RobotsRecord;
+use super::record::{PardonRecord, RobotsRecord};
 use super::{outbox, source_row};
 
 type Result = std::result::Result<(), sqlx::Error>;
@@ -38,7 +38,8 @@ pub(super) async fn shift(connection: &mut SqliteConnection, by: Span, since: Ti
         .execute(&mut *connection)
         .await?;
     sqlx::query(
-        "UPDATE probes SET due_at = due_at + ?1, started_at = started_at + ?1 WHERE started_at >= ?2",
+        "UPDATE probes SET due_at = due_at + ?1, started_at = started_at + ?1, fresh_until = fresh_until + ?1,
+             retry_until = retry_until + ?1 WHERE started_at >= ?2",
     )
     .bind(by.as_millis())
     .bind(since.as_millis())
@@ -77,12 +78,16 @@ pub(super) async fn load(connection: &mut SqliteConnection, load: &SlotStats) ->
 /// Stores a robots.txt.
 pub(super) async fn robots(connection: &mut SqliteConnection, robots: &RobotsRecord) -> Result {
     sqlx::query(
-        "INSERT OR REPLACE INTO robots (origin, fetched_at, http_status, body) VALUES (?, ?, ?, ?)",
+        "INSERT OR REPLACE INTO robots (origin, fetched_at, http_status, body, failed_at, failures, crawl_delay_ms)
+         VALUES (?, ?, ?, ?, ?, ?, ?)",
     )
     .bind(&robots.origin)
     .bind(robots.fetched_at.as_millis())
     .bind(robots.http_status)
     .bind(&robots.body)
+    .bind(robots.failed.map(|failed| failed.at.as_millis()))
+    .bind(robots.failed.map_or(0, |failed| failed.times))
+    .bind(robots.crawl_delay.map(Span::as_millis))
     .execute(connection)
     .await?;
     Ok(())
@@ -91,6 +96,45 @@ pub(super) async fn robots(connection: &mut SqliteConnection, robots: &RobotsRec
 /// Stores the answer to a requested probe.
 pub(super) async fn answer(connection: &mut SqliteConnection, request: i64, answer: &str) -> Result {
     sqlx::query("UPDATE requests SET answer = ? WHERE id = ?")
+        .bind(answer)
+        .bind(request)
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+/// Lifts limits, and answers the request for that.
+pub(super) async fn pardon(connection: &mut SqliteConnection, pardon: &PardonRecord) -> Result {
+    let PardonRecord { request, at, source, host, state, answer } = pardon;
+    if let Some(source) = source {
+        sqlx::query(
+            "UPDATE sources SET retry_until = NULL, backoff_until = NULL, error_streak = 0, state_hash = NULL,
+                 state = iif(state = 'removed', state, coalesce(?2, state)) WHERE id = ?1",
+        )
+        .bind(source.0)
+        .bind(state)
+        .execute(&mut *connection)
+        .await?;
+    }
+    if let Some(host) = host {
+        sqlx::query("UPDATE hosts SET paused_until = NULL WHERE host = ?")
+            .bind(host)
+            .execute(&mut *connection)
+            .await?;
+        sqlx::query("UPDATE host_limits SET ended_at = ? WHERE host = ? AND ended_at IS NULL")
+            .bind(at.as_millis())
+            .bind(host)
+            .execute(&mut *connection)
+            .await?;
+        sqlx::query(
+            "INSERT INTO host_limits (host, at, crawl_delay_ms) SELECT host, ?, crawl_delay_ms FROM hosts WHERE host = ?",
+        )
+        .bind(at.as_millis())
+        .bind(host)
+        .execute(&mut *connection)
+        .await?;
+    }
+    sqlx::query("UPDATE pardons SET answer = ? WHERE id = ?")
         .bind(answer)
         .bind(request)
         .execute(connection)

@@ -22,7 +22,9 @@ use tidewatch_core::time::{Span, Timestamp};
 use super::attempts::RequestInputs;
 use super::batch::WriteBatch;
 use super::error::may_pass;
-use super::record::{DeliveryRecord, EventRecord, ProbeRecord, RateRecord, RelearnedRecord, RobotsRecord};
+use super::record::{
+    DeliveryRecord, EventRecord, PardonRecord, ProbeRecord, RateRecord, RelearnedRecord, RobotsRecord,
+};
 use super::retention::{self, DeleteBefore, DeletionClock};
 use super::rhythm;
 use super::sync::{Listed, Synced};
@@ -47,6 +49,8 @@ pub enum Write {
     Plans(Vec<AdoptedPlan>),
     /// A robots.txt.
     Robots(RobotsRecord),
+    /// Limits that the user lifted.
+    Pardoned(PardonRecord),
     /// The answer to a requested probe.
     Answer {
         /// The request's number.
@@ -391,6 +395,7 @@ async fn write_one(
         Write::Rates(rates) => rhythm::rates(connection, rates).await?,
         Write::Relearned(records) => rhythm::relearned(connection, records).await?,
         Write::Robots(robots) => write::robots(connection, robots).await?,
+        Write::Pardoned(pardon) => write::pardon(connection, pardon).await?,
         Write::Answer { request, answer } => write::answer(connection, *request, answer).await?,
         Write::FirstDue(due) => sync::first_due(connection, due).await?,
         Write::Sync { listed, gone, at, .. } => {

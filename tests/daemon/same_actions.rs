@@ -318,7 +318,7 @@ impl SimulatedWorld for Simulated {
         *nth += 1;
         let (took, result) = answer(attempt.source, *nth, now - self.ahead - start(), now);
         let (source, finished) = (attempt.source, now + took);
-        ProbeReport { source, started: now, finished, answered_by: None, crawl_delay: None, result }
+        ProbeReport { source, started: now, finished, answered_by: None, crawl_delays: Vec::new(), result }
     }
 
     fn plan(&mut self, request: &PlanOrder, _: Timestamp) -> (Span, PlansReady) {
@@ -528,8 +528,8 @@ async fn daemon_simulator_and_replay_give_the_same_actions() {
         })
         .collect();
     let noted = |what: fn(&Note) -> bool| notes.iter().filter(|note| what(note)).count();
-    assert!(noted(|note| matches!(note, Note::OutageBegan)) > 0);
-    assert!(noted(|note| matches!(note, Note::OutageEnded)) > 0);
+    assert!(noted(|note| matches!(note, Note::OutageBegan { .. })) > 0);
+    assert!(noted(|note| matches!(note, Note::OutageEnded { .. })) > 0);
     assert!(noted(|note| matches!(note, Note::Burst(_))) > 20);
     assert!(noted(|note| matches!(note, Note::PolicySwitched { .. })) > 20);
     assert!(noted(|note| matches!(note, Note::Tardy { .. })) > 0);

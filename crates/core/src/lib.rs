@@ -63,9 +63,9 @@
 //!             Action::Send(probe) => {
 //!                 sent += 1; // Here the source is fetched.
 //!                 let result = Ok(ProbeAnswer { updates: 1, ..ProbeAnswer::default() });
-//!                 let (source, answered_by, crawl_delay) = (probe.source, None, None);
+//!                 let (source, answered_by, crawl_delays) = (probe.source, None, Vec::new());
 //!                 let report =
-//!                     ProbeReport { source, started: now, finished: now, answered_by, crawl_delay, result };
+//!                     ProbeReport { source, started: now, finished: now, answered_by, crawl_delays, result };
 //!                 Some(EngineEvent::ProbeEnded(Box::new(report)))
 //!             }
 //!             Action::Persist(Persist::Ended(result)) => {

@@ -206,7 +206,7 @@ where
         self.sent.push(*attempt);
         let (took, result) = (self.answer)(attempt, now);
         let (source, started, finished) = (attempt.source, now, now + took);
-        ProbeReport { source, started, finished, answered_by: None, crawl_delay: None, result }
+        ProbeReport { source, started, finished, answered_by: None, crawl_delays: Vec::new(), result }
     }
 
     fn plan(&mut self, request: &PlanOrder, _: Timestamp) -> (Span, PlansReady) {

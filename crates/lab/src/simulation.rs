@@ -234,7 +234,7 @@ impl SimulatedWorld for Watcher<'_> {
             false => Ok(self.feeds[at].probe(now)),
         };
         let (started, finished) = (now, now + self.setup.latency);
-        ProbeReport { source, started, finished, answered_by: None, crawl_delay: None, result }
+        ProbeReport { source, started, finished, answered_by: None, crawl_delays: Vec::new(), result }
     }
 
     fn plan(&mut self, order: &PlanOrder, _: Timestamp) -> (Span, PlansReady) {

@@ -167,7 +167,7 @@ impl SimulatedWorld for Publishers {
             started: now,
             finished,
             answered_by: None,
-            crawl_delay: None,
+            crawl_delays: Vec::new(),
             result: Ok(answer),
         }
     }

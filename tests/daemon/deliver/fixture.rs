@@ -141,7 +141,8 @@ impl Fixture {
         let mut connection = open::for_writing(&path).await.unwrap();
         let listed = ["a", "b"].map(|name| {
             let url = format!("http://{name}/");
-            Listed { name: name.into(), url, kind: "feed", policy: "auto", group: None }
+            let limits = "[1,2,3,\"a\"]".into();
+            Listed { name: name.into(), url, kind: "feed", policy: "auto", group: None, limits }
         });
         load::begin(&mut connection, &listed, at(0)).await.unwrap();
         let reader = Reader::open(&path).await.unwrap();
@@ -257,6 +258,7 @@ impl Fixture {
         let now = self.clock.now();
         let (policy, reason) = (Policy::Uniform, Reason::Policy);
         let record = ProbeRecord {
+            uncharged: false,
             attempt: Attempt { source, due: now, started: now, policy, reason, forecast: None },
             finished: now,
             outcome: ProbeOutcome::Updated,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tidewatch::clock::Stopwatch;
 use tidewatch::config::params::FetchParams;
 use tidewatch::fetch::body::UnreadBody;
+use tidewatch::fetch::error::FetchFault;
 use tidewatch_core::time::Span;
 
 use super::{decoded, get, head, impatient, once, params, request, web};
@@ -92,7 +93,7 @@ async fn truncated_bodies_are_failures() {
     ] {
         let error = once(&params(), Reply::raw(steps)).await.unwrap_err();
         assert!(error.message.starts_with("the body broke off from 127.0.0.2"), "{what}: {error}");
-        assert!(error.reached);
+        assert_eq!(error.fault, FetchFault::Answer);
     }
     let half = gzip(b"half of this will be missing")[..20].to_vec();
     let close = Reply::raw(vec![head("Content-Encoding: gzip\r\n"), ServerStep::Send(half)]);
@@ -119,7 +120,7 @@ async fn slow_servers_time_out() {
         ("did not answer within", vec![ServerStep::Drip(b"HTTP/1.1 200 OK\r\nX: ".repeat(500), pause)]),
     ] {
         let error = once(&impatient(), Reply::raw(steps)).await.unwrap_err();
-        assert!(error.message.contains(message) && error.reached, "{message}: {error}");
+        assert!(error.message.contains(message) && error.fault == FetchFault::Answer, "{message}: {error}");
     }
     let hasty = FetchParams { total_timeout: Span::from_millis(300), ..params() };
     let error = once(&hasty, Reply::raw(vec![ServerStep::Stall])).await.unwrap_err();

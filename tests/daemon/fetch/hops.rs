@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use http::{HeaderMap, HeaderValue};
 use tidewatch::clock::Clock;
 use tidewatch::config::params::FetchParams;
+use tidewatch::fetch::error::FetchFault;
 use tidewatch::fetch::request::FetchRequest;
 use url::Url;
 
@@ -93,7 +94,7 @@ async fn redirects_cannot_reach_private_addresses() {
         let error = get_with(&fixed, &asked).await.unwrap_err();
         assert!(error.message.contains(message), "{host}: {error}");
         assert!(error.message.contains("set allow_private = true for it"), "{error}");
-        assert!(error.reached);
+        assert_eq!(error.fault, FetchFault::PrivateAddress);
         assert_eq!(outside.requests().len(), 1, "{host}");
         assert_eq!(inside.connections(), 0, "{host}");
         // Also when it is the configured address itself.

@@ -105,6 +105,37 @@ async fn a_crawl_delay_is_kept_also_between_pages_that_fail() {
 }
 
 #[tokio::test]
+async fn of_the_crawl_delays_of_a_site_the_largest_holds() {
+    let world = World::new(7200.0).named(&["slow.shop.example", "fast.shop.example"]);
+    let site = Site::start(&world, |visit| match visit.seen.path.as_str() {
+        "/robots.txt" if visit.seen.text("host").unwrap().starts_with("slow") => {
+            Reply::ok("User-agent: *\nCrawl-delay: 1800\n")
+        }
+        "/robots.txt" => Reply::ok("User-agent: *\nDisallow: /closed\n"),
+        path => Reply::ok(format!("<p>The page {path}")),
+    })
+    .await;
+    let of = |name: &str, n| {
+        page(&format!("{name}{n}"), &site.url_as(&format!("{name}.shop.example"), &format!("/{name}{n}")))
+    };
+    let sources: Vec<String> = (0..3).flat_map(|n| [of("slow", n), of("fast", n)]).collect();
+    let daemon = world.start(&sources).await;
+    // From when both are known.
+    site.visited_at("/robots.txt", 2).await;
+    let known = site.visits().len() + 2;
+    site.visited(known + 6).await;
+    daemon.stop().await;
+    // As stored: a restart knows it too.
+    let daemon = world.start(&sources).await;
+    let visits = site.visited(known + 12).await;
+    daemon.stop().await;
+    let pages: Vec<_> =
+        visits[known..].iter().filter(|it| it.seen.path != "/robots.txt").cloned().collect();
+    let gaps = gaps(&pages);
+    assert!(gaps.iter().all(|gap| *gap >= Span::from_mins(30)), "{gaps:?}");
+}
+
+#[tokio::test]
 async fn two_hundred_new_sources_are_spread_and_a_restart_fetches_nothing_that_is_not_due() {
     let names: Vec<String> = (0..200).map(|n| format!("site{n}.example")).collect();
     let named: Vec<&str> = names.iter().map(String::as_str).collect();

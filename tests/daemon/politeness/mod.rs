@@ -8,6 +8,7 @@ mod bounds;
 mod changes;
 mod deadlines;
 mod hosts;
+mod proof;
 mod redirects;
 mod replaced_stores;
 mod requests;

@@ -2,7 +2,7 @@
 
 use tidewatch_core::time::Span;
 
-use super::world::{Site, World, gaps, source};
+use super::world::{Site, Visit, World, gaps, page, source};
 use tidewatch_fixtures::documents::rss;
 use tidewatch_fixtures::loopback::Reply;
 use tidewatch_fixtures::source_list::source_with_budget;
@@ -167,4 +167,94 @@ async fn errors_are_backed_off_from_with_growing_gaps_of_a_day_at_most() {
     assert!(due.iter().all(|(wait,)| *wait <= Span::from_days(1).as_millis()), "{due:?}");
     assert_eq!(world.number("SELECT error_streak FROM sources").await, 0, "reset at once");
     assert!(*gaps.last().unwrap() < Span::from_days(1), "{gaps:?}");
+}
+
+/// The requests to a host.
+fn asked(site: &Site, host: &str) -> Vec<Visit> {
+    let of_host = |visit: &Visit| visit.seen.text("host").unwrap().starts_with(host);
+    site.visits().into_iter().filter(of_host).collect()
+}
+
+#[tokio::test]
+async fn a_redirect_to_another_site_keeps_the_spacing_of_that_site_from_the_first_time_on() {
+    let names: Vec<String> = (0..8).map(|n| format!("from{n}.example")).collect();
+    let mut named: Vec<&str> = names.iter().map(String::as_str).collect();
+    named.push("target.example");
+    let world = World::new(600.0).fleet("step = \"1s\"\nprobes_per_step = 100\nhost_spacing = \"20s\"");
+    let world = world.named(&named);
+    let site = Site::start(&world, |visit| match visit.seen.text("host").unwrap() {
+        host if host.starts_with("from") => {
+            let port = host.rsplit(':').next().unwrap();
+            Reply::redirect(302, format!("http://target.example:{port}{}", visit.seen.path))
+        }
+        _ => Reply::ok(rss(["a"])),
+    })
+    .await;
+    let mut sources: Vec<String> =
+        names.iter().map(|name| source(name, &site.url_as(name, &format!("/{name}")))).collect();
+    sources.push(source("own", &site.url_as("target.example", "/own")));
+    let daemon = world.start(&sources).await;
+    world.until("SELECT count(*) FROM (SELECT 1 FROM probes WHERE outcome <> 'failed' GROUP BY source_id HAVING count(*) > 1)", |n| n == 9).await;
+    daemon.stop().await;
+    let gaps = gaps(&asked(&site, "target"));
+    assert!(gaps.len() > 17, "{gaps:?}");
+    assert!(gaps.iter().all(|gap| *gap >= Span::from_secs(20)), "{gaps:?}");
+}
+
+#[tokio::test]
+async fn a_redirect_does_not_lead_into_the_pause_of_another_site() {
+    let world = World::new(7200.0).named(&["from.example", "target.example"]);
+    let site = Site::start(&world, |visit| match visit.seen.path.as_str() {
+        "/own" if visit.seen.order == 0 => Reply::new(429).header("Retry-After", "36000"),
+        "/redirected" => {
+            let host = visit.seen.text("host").unwrap();
+            let port = host.rsplit(':').next().unwrap();
+            Reply::redirect(302, format!("http://target.example:{port}/there"))
+        }
+        _ => Reply::ok(rss(["a"])),
+    })
+    .await;
+    let own = source("own", &site.url_as("target.example", "/own"));
+    let redirected = source("redirected", &site.url_as("from.example", "/redirected"));
+    let daemon = world.start(std::slice::from_ref(&own)).await;
+    world.until("SELECT count(paused_until) FROM hosts", |n| n == 1).await;
+    world.reload(&daemon, &[own, redirected]).await;
+    site.visited_at("/there", 2).await;
+    daemon.stop().await;
+    let visits = asked(&site, "target");
+    assert!(visits[1].at - visits[0].at >= Span::from_hours(10), "{}", visits[1].at - visits[0].at);
+    assert!(site.visits_to("/redirected")[0].at - visits[0].at < Span::from_hours(10));
+    // The first probe ended there; the next one began when both sites could be asked.
+    let errors: Vec<(String,)> =
+        world.rows("SELECT error FROM probes WHERE error LIKE '%redirects to target.example%'").await;
+    assert_eq!(errors.len(), 1, "{errors:?}");
+    assert!(errors[0].0.contains("which may not be asked before 2026-11-16T"), "{errors:?}");
+    assert_eq!(world.number("SELECT sum(error_streak) FROM sources").await, 0);
+}
+
+#[tokio::test]
+async fn a_page_is_not_read_at_an_origin_whose_robots_txt_closes_it() {
+    let world = World::new(7200.0).named(&["from.example", "target.example"]);
+    let site = Site::start(&world, |visit| {
+        let host = visit.seen.text("host").unwrap();
+        let (target, port) = (host.starts_with("target"), host.rsplit(':').next().unwrap());
+        match visit.seen.path.as_str() {
+            "/robots.txt" if target => Reply::ok("User-agent: *\nDisallow: /closed\n"),
+            "/robots.txt" => Reply::new(404),
+            path if !target => Reply::redirect(302, format!("http://target.example:{port}{path}")),
+            _ => Reply::ok("<p>Text</p>"),
+        }
+    })
+    .await;
+    let sources = [
+        page("open", &site.url_as("from.example", "/open")),
+        page("closed", &site.url_as("from.example", "/closed")),
+    ];
+    let daemon = world.start(&sources).await;
+    world.until("SELECT count(*) FROM sources WHERE state = 'resting'", |n| n == 1).await;
+    world.until("SELECT count(*) FROM probes WHERE outcome <> 'failed'", |n| n > 1).await;
+    daemon.stop().await;
+    let read: Vec<String> = asked(&site, "target").into_iter().map(|visit| visit.seen.path).collect();
+    assert_eq!(read[0], "/robots.txt");
+    assert!(read.contains(&"/open".to_owned()) && !read.contains(&"/closed".to_owned()), "{read:?}");
 }

@@ -102,3 +102,27 @@ async fn feeds_obey_robots_txt_only_if_configured() {
     assert!(free.visits_to("/robots.txt").is_empty());
     assert!(bound.visits_to("/feed").is_empty());
 }
+
+#[tokio::test]
+async fn rules_hold_while_robots_txt_cannot_be_fetched_and_it_is_asked_for_again_soon() {
+    let world = World::new(20_000.0);
+    let site = Site::start(&world, |visit| match visit.seen.path.as_str() {
+        "/robots.txt" if visit.at < super::world::monday() + Span::from_hours(20) => {
+            Reply::ok("User-agent: *\nDisallow: /closed\n")
+        }
+        "/robots.txt" => Reply::new(503),
+        _ => Reply::ok("<p>Text</p>"),
+    })
+    .await;
+    let sources = [page("open", &site.url("/open")), page("closed", &site.url("/closed/page"))];
+    let daemon = world.start(&sources).await;
+    let robots = site.visited_at("/robots.txt", 4).await;
+    let open = site.visits_to("/open").len();
+    site.visited_at("/open", open + 5).await;
+    daemon.stop().await;
+    let gaps = gaps(&robots);
+    assert!(gaps[0] >= Span::from_days(1), "{gaps:?}");
+    assert!(gaps[1] >= Span::from_mins(5) && gaps[1] < Span::from_hours(2), "{gaps:?}");
+    assert!(gaps[2] >= Span::from_mins(10) && gaps[2] < Span::from_hours(2), "{gaps:?}");
+    assert!(site.visits_to("/closed/page").is_empty());
+}

@@ -254,3 +254,43 @@ async fn a_robots_txt_with_retry_after_pauses_the_whole_domain() {
     assert!(next - asked >= Span::from_hours(5), "{}", next - asked);
     assert!(site.visits_to("/page").is_empty());
 }
+
+#[tokio::test]
+async fn a_retry_after_of_months_is_kept_until_the_user_pardons_it() {
+    let world = World::new(7200.0).named(&["shop.example"]);
+    let asked = Span::from_days(300);
+    let site = Site::start(&world, move |visit| match visit.seen.order {
+        0 => Reply::new(429).header("Retry-After", (asked.as_millis() / 1000).to_string()),
+        _ => Reply::ok(rss(["a"])),
+    })
+    .await;
+    let other = Site::start(&world, |_| Reply::ok(rss(["a"]))).await;
+    let sources =
+        [source("s", &site.url_as("shop.example", "/feed")), source("other", &other.url("/feed"))];
+    let daemon = world.start(&sources).await;
+    let first = site.visited(1).await[0].at;
+    world.until("SELECT count(*) FROM events WHERE kind = 'long_pause'", |n| n == 1).await;
+    let seen = other.visits().len();
+    other.visited(seen + 50).await;
+    assert_eq!(site.visits().len(), 1);
+    // The source alone: its site is still paused.
+    world
+        .execute("INSERT INTO pardons (source_id, asked_at) SELECT id, 1900000000000 FROM sources WHERE name = 's'")
+        .await;
+    world
+        .until("SELECT count(*) FROM pardons WHERE answer LIKE 'lifted: retry-after until %'", |n| n == 1)
+        .await;
+    let seen = other.visits().len();
+    other.visited(seen + 50).await;
+    assert_eq!(site.visits().len(), 1);
+    world
+        .execute("INSERT INTO pardons (host, asked_at) VALUES ('shop.example', 1900000000000), ('other.example', 1900000000000)")
+        .await;
+    let again = site.visited(2).await[1].at;
+    world.until("SELECT count(*) FROM pardons WHERE answer = 'nothing to lift'", |n| n == 1).await;
+    daemon.stop().await;
+    assert!(again - first < asked, "{}", again - first);
+    assert_eq!(world.number("SELECT count(*) FROM events WHERE kind = 'pardoned'").await, 2);
+    assert_eq!(world.number("SELECT count(paused_until) FROM hosts").await, 0);
+    assert_eq!(world.number("SELECT count(retry_until) FROM sources").await, 0);
+}

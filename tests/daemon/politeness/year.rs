@@ -28,7 +28,7 @@ const TEXTS: i64 = 20;
 
 /// The formula of docs/store.md, for two sources.
 fn predicted_bytes(probes: i64, updates: i64, items: i64) -> i64 {
-    270_000 + 2 * 5_000 + probes * 100 + updates * (110 + TEXTS) + items * 70 + 24 * PROBES_KEPT * 90
+    310_000 + 2 * 5_000 + probes * 100 + updates * (110 + TEXTS) + items * 70 + 24 * PROBES_KEPT * 90
 }
 
 /// The memory of this process, in bytes.

@@ -266,3 +266,40 @@ async fn an_export_can_be_imported_again() {
     assert_eq!((code, out.as_str()), (Some(1), ""));
     assert!(err.contains("not OPML"), "{err}");
 }
+
+#[tokio::test]
+async fn pardon_lifts_a_long_pause_beside_a_daemon_and_without_one() {
+    let web = LoopbackServer::start(|_| Reply::new(429).header("Retry-After", "8640000")).await;
+    let home = Home::new();
+    let budget = "probes = 3600, per = \"1h\", min_spacing = \"0s\"";
+    home.write(&[format!("{}policy = \"uniform\"\n", source_with_budget("alpha", &web.url("/a"), budget))]);
+    let (code, _, err) = text(&home.run(&["pardon", "alpha"]).await);
+    assert_eq!(code, Some(69), "{err}");
+    let (code, _, err) = text(&home.run(&["probe", "alpha"]).await);
+    assert_eq!(code, Some(1), "{err}");
+    let lifts = "its server asks for no request before 2";
+    let (_, out, _) = text(&home.run(&["status"]).await);
+    assert!(out.contains(lifts) && out.contains("`tidewatch pardon alpha` lifts that"), "{out}");
+    let (_, out, _) = text(&home.run(&["explain", "alpha"]).await);
+    assert!(out.contains("the server asks for no request before 2"), "{out}");
+    let (code, _, err) = text(&home.run(&["pardon", "alpa"]).await);
+    assert_eq!(code, Some(1));
+    assert!(err.contains("no source and no site is called `alpa`; did you mean `alpha`?"), "{err}");
+    let (code, out, err) = text(&home.run(&["pardon", "alpha"]).await);
+    assert_eq!(code, Some(0), "{err}");
+    assert!(out.starts_with("source alpha: lifted retry-after until 2"), "{out}");
+    let (code, _, err) = text(&home.run(&["pardon", "alpha"]).await);
+    assert_eq!(code, Some(1));
+    assert!(err.contains("`alpha` has no Retry-After, backoff or pause to lift"), "{err}");
+    // The daemon probes it again, and is refused again.
+    let mut daemon = home.start();
+    let failed = "SELECT count(*) FROM probes WHERE outcome = 'failed'";
+    home.until(failed, |n| n == 2).await;
+    let (code, out, err) = text(&home.run(&["pardon", "alpha"]).await);
+    assert_eq!(code, Some(0), "{err}");
+    assert!(out.starts_with("source alpha: lifted retry-after until 2"), "{out}");
+    home.until(failed, |n| n == 3).await;
+    daemon.stop().await;
+    let events = "SELECT count(*) FROM events WHERE kind = 'pardoned' AND source_id IS NOT NULL";
+    home.until(events, |n| n == 2).await;
+}

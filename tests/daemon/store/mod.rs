@@ -15,8 +15,8 @@ use tidewatch::store::lock::Lock;
 use tidewatch::store::probe_inputs::InputsQueue;
 use tidewatch::store::reader::{FitScope, Reader, ask};
 use tidewatch::store::record::{
-    BeliefsRecord, EventRecord, HostRecord, ProbeOutcome, ProbeRecord, RateRecord, RobotsRecord,
-    StoredColumns, ValidatorsChange,
+    BeliefsRecord, EventRecord, HostRecord, ProbeOutcome, ProbeRecord, RateRecord, RobotsFailures,
+    RobotsRecord, StoredColumns, ValidatorsChange,
 };
 use tidewatch::store::retention::DeleteBefore;
 use tidewatch::store::sync::Listed;
@@ -52,7 +52,14 @@ fn at(secs: i64) -> Timestamp {
 }
 
 fn listed(name: &str, url: &str) -> Listed {
-    Listed { name: name.into(), url: url.into(), kind: "feed", policy: "auto", group: Some("g".into()) }
+    Listed {
+        name: name.into(),
+        url: url.into(),
+        kind: "feed",
+        policy: "auto",
+        group: Some("g".into()),
+        limits: "[1,2,3,\"a\"]".into(),
+    }
 }
 
 fn attempt(id: SourceId, secs: i64) -> Attempt {
@@ -72,6 +79,7 @@ fn believed(history: &[u8]) -> BeliefsRecord {
 
 fn probe_record(id: SourceId, secs: i64) -> ProbeRecord {
     ProbeRecord {
+        uncharged: false,
         attempt: attempt(id, secs),
         finished: at(secs + 1),
         outcome: ProbeOutcome::Unchanged,
@@ -611,6 +619,8 @@ async fn robots_are_remembered() {
         fetched_at: at(1),
         http_status: 200,
         body: b"User-agent: *".to_vec(),
+        crawl_delay: Some(Span::from_secs(9)),
+        failed: Some(RobotsFailures { at: at(2), times: 3 }),
     };
     store.write(Write::Robots(RobotsRecord { http_status: 0, ..record.clone() }));
     store.write(Write::Robots(record.clone()));

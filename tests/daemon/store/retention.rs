@@ -38,8 +38,7 @@ async fn each_kind_of_row_has_its_age() {
     store.flush().await;
     let mut connection = store.connection().await;
     sqlx::query("UPDATE updates SET kind = 'changed'").execute(&mut connection).await.unwrap();
-    let robots =
-        "INSERT INTO robots VALUES ('http://old', 0, 200, x''), ('http://new', 1700000000000, 200, x'')";
+    let robots = "INSERT INTO robots (origin, fetched_at, http_status, body) VALUES ('http://old', 0, 200, x''), ('http://new', 1700000000000, 200, x'')";
     sqlx::query(robots).execute(&mut connection).await.unwrap();
     let counts = async || {
         let of = |table: &str| format!("(SELECT count(*) FROM {table})");

@@ -11,10 +11,11 @@ use crate::source_id::SourceId;
 use crate::time::{Span, Timestamp};
 
 use super::constraint::Constraint;
+use super::event::Pardon;
 use super::fleet_price::FleetPrice;
 use super::note::Note;
 use super::params::HostGroup;
-use super::reason::Reason;
+use super::reason::{Reason, SourceState};
 use super::rule_counts::RuleEffects;
 use super::slot_stats::SlotStats;
 use super::source_memory::{Due, SourceMemory};
@@ -28,6 +29,13 @@ pub enum Action {
     Send(Attempt),
     /// Build a plan. Every request is answered by a [`PlansReady`](super::event::PlansReady).
     BuildPlan(Box<PlanOrder>),
+    /// Whether a probe may follow its redirect to another site now; else, when to ask again.
+    Redirect {
+        /// The source.
+        source: SourceId,
+        /// The answer.
+        answer: Result<(), Timestamp>,
+    },
     /// A notification is committed and can be delivered.
     Deliver,
     /// Write this to the log.
@@ -83,6 +91,8 @@ pub enum Persist {
         /// The event.
         note: Note,
     },
+    /// Limits that the user lifted.
+    Pardoned(PardonResult),
     /// How the slots were used.
     Load(SlotStats),
     /// The price that sources share.
@@ -122,6 +132,10 @@ pub struct ProbeResult {
     pub source: SourceId,
     /// The address changed while the probe was in progress: the answer does not apply to the new one.
     pub discarded: bool,
+    /// The failure is our own: of our network, or of our descriptors.
+    pub own_failure: bool,
+    /// The probe does not count against the budget: an own failure prevented its request.
+    pub uncharged: bool,
     /// State that survives a restart.
     pub memory: SourceMemory,
     /// Pause and crawl delay of a host group, if they changed.
@@ -134,6 +148,21 @@ pub struct ProbeResult {
     pub deadline: Option<Timestamp>,
     /// Rule matches and rule counts.
     pub rule_effects: RuleEffects,
+}
+
+/// What a pardon lifted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PardonResult {
+    /// The request's number.
+    pub request: i64,
+    /// When it was lifted.
+    pub at: Timestamp,
+    /// Whose limits.
+    pub whom: Pardon,
+    /// The limits, and when they would have ended; empty: there was none.
+    pub lifted: Vec<(Constraint, Timestamp)>,
+    /// The state of the source, if it is one.
+    pub state: Option<SourceState>,
 }
 
 /// The limits that a host group set.

@@ -68,6 +68,9 @@ impl Engine {
         if let Some(last) = spent.last() {
             self.hosts.resume_after(host, self.params.host_spacing, last);
         }
+        if known.memory.answers() {
+            self.outage.known_to_answer(host);
+        }
         let also = known.answered_by.map(|group| self.hosts.host(&group.key));
         self.taken_in += 1;
         if let Some(per_hour) = known.memory.estimate.known_rate() {
@@ -235,6 +238,7 @@ impl Engine {
         self.slot_stats.shift(by);
         self.stats_at += by;
         self.hosts.shift(by);
+        self.outage.shift(by);
         self.early_probes.clear();
         self.slots = (crate::step::Step::FIRST, 0);
         self.rule_registry.shift(by);

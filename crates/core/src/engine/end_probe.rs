@@ -8,16 +8,16 @@ use crate::source_id::SourceId;
 use crate::time::{Span, Timestamp};
 
 use super::action::{Action, HostAsks, Persist, ProbeResult};
-use super::event::{Failure, MovedTo, ProbeAnswer, ProbeReport};
+use super::event::{CrawlDelay, Failure, MovedTo, ProbeAnswer, ProbeReport};
 use super::fleet_mean::FleetMean;
 use super::hosts::{HostIx, Hosts};
 use super::note::{Note, StopReason};
-use super::outage::OutageChange;
+use super::outage::{LastResult, OutageChange};
 use super::params::HostGroup;
 use super::reason::{Reason, SourceState};
 use super::rule_counts::{AnsweredProbe, RuleEffects};
 use super::source::{ProbeProposal, Source};
-use super::source_memory::MoveProof;
+use super::source_memory::{Due, MoveProof};
 use super::state::Engine;
 use super::urgent_cause::Urgency;
 use super::wait_state::ProbeHosts;
@@ -28,8 +28,14 @@ const DAY: Span = Span::from_days(1);
 /// Upper limit for the expected time until a source's next update, as rules see it.
 const LONGEST_AGAIN_HOURS: f64 = 24.0 * 366.0;
 
+/// The least backoff if the name does not exist or the certificate is not valid: a person has to mend that.
+const MENDED_BY_HAND: Span = Span::from_hours(1);
+
 /// The least pause after a 429 without `Retry-After`.
 const BARE_THROTTLE: Span = Span::from_mins(15);
+
+/// A source that was refused is put behind others of its site by this at most.
+const LONGEST_BEHIND: Span = Span::from_hours(1);
 
 /// A permanent redirect is adopted after this many in a row …
 const MOVE_PROOFS: u32 = 5;
@@ -70,17 +76,23 @@ impl Engine {
         };
         if probe.moved {
             // The probe was sent and counts against the budget; its answer is from the old address.
-            (report.answered_by, report.crawl_delay) = (None, None);
+            (report.answered_by, report.crawl_delays) = (None, Vec::new());
             report.result = Err(Failure::Interrupted);
         }
         let Some(answering_host) = self.answering_host(&report) else { return };
         let answering = report.answered_by.as_ref().map(|group| self.hosts.host(&group.key));
         let before = answering_host.asks(&self.hosts);
-        if let Some(delay) = report.crawl_delay {
-            self.hosts.set_crawl_delay(probe.hosts.0, delay);
+        for CrawlDelay { host, origin, delay } in &report.crawl_delays {
+            let host = self.hosts.host(&host.key);
+            self.hosts.set_crawl_delay(host, origin, *delay);
         }
+        self.hosts.forget_refusal(probe.hosts.0, id);
         let outage = self.watch_network(&report, probe.hosts.0);
-        let Some(mut then) = self.learn_from(&report, answering, &answering_host) else { return };
+        let own = self.is_own_failure(&report);
+        let uncharged = own && report.result.as_ref().is_err_and(|failure| failure.is_before_request());
+        let Some(mut then) = self.learn_from(&report, answering, &answering_host, (own, uncharged)) else {
+            return;
+        };
         then.notes.splice(0..0, outage);
         let mut others = Vec::new();
         for &(rule, until) in &then.follows.triggered {
@@ -95,6 +107,8 @@ impl Engine {
         let result = ProbeResult {
             source: id,
             discarded: probe.moved,
+            own_failure: own,
+            uncharged,
             memory: source.memory.clone(),
             deadline: source.deadline.as_ref().map(|deadline| deadline.by),
             host: Some(answering_host.asks(&self.hosts)).filter(|after| *after != before),
@@ -126,15 +140,32 @@ impl Engine {
 
     /// Detects an outage of our own network, which counts as no source's failure.
     fn watch_network(&mut self, report: &ProbeReport, host: HostIx) -> Option<Note> {
+        let ended = report.finished;
         let change = match report.result {
-            Err(Failure::Unreachable) => self.outage.unreachable(host, self.hosts.hosts()),
+            Err(Failure::NoDescriptors) => {
+                return self.outage.no_descriptors(ended).then_some(Note::NoDescriptors);
+            }
             Err(Failure::Interrupted) => None,
-            _ => self.outage.answered(),
+            Err(failure) if failure.may_be_outage() => {
+                let answered = self.sources.get(&report.source).is_some_and(|it| it.memory.answers());
+                let last = if answered { LastResult::Answered } else { LastResult::Failed };
+                self.outage.unreachable(host, last, ended)
+            }
+            _ => self.outage.answered(host, ended),
         };
         change.map(|change| match change {
-            OutageChange::Began => Note::OutageBegan,
-            OutageChange::Ended => Note::OutageEnded,
+            OutageChange::Began { hosts } => Note::OutageBegan { hosts },
+            OutageChange::Ended { lasted, failed } => Note::OutageEnded { lasted, failed },
         })
+    }
+
+    /// Whether this failure is our own: of our network, or of our descriptors.
+    fn is_own_failure(&self, report: &ProbeReport) -> bool {
+        match report.result {
+            Err(Failure::NoDescriptors) => true,
+            Err(failure) => self.outage.is_outage() && failure.may_be_outage(),
+            Ok(_) => false,
+        }
     }
 
     /// Updates the source's state after the probe and sets the next due time.
@@ -143,6 +174,7 @@ impl Engine {
         report: &ProbeReport,
         answering: Option<HostIx>,
         answering_host: &AnsweringHost,
+        (own, uncharged): (bool, bool),
     ) -> Option<Consequences> {
         let (seed, terms, ended) = (self.seed, self.params.burst, report.finished);
         let source = self.sources.get_mut(&report.source)?;
@@ -151,23 +183,25 @@ impl Engine {
         source.redirect_host =
             answering.map_or(source.redirect_host, |ix| (ix != source.host).then_some(ix));
         let (asked, last) = (source.asks(), source.spent.last());
-        if let Some(last) = last.filter(|_| source.memory.reason != Reason::Manual) {
-            source.charge_reserve(
-                last,
-                source.proposal_without_burst(last, seed, &terms).at,
-                ended,
-                &terms,
-            );
+        if !uncharged {
+            if let Some(last) = last.filter(|_| source.memory.reason != Reason::Manual) {
+                source.charge_reserve(
+                    last,
+                    source.proposal_without_burst(last, seed, &terms).at,
+                    ended,
+                    &terms,
+                );
+            }
+            source.count_spending(&mut self.prices, last, ended);
+            source.spent.note(ended, &source.terms.budget);
         }
-        source.count_spending(&mut self.prices, last, ended);
         source.price = self.prices.of(source.terms.price);
-        source.spent.note(ended, &source.terms.budget);
         source.memory.last_probe = Some(ended);
         source.early_at = None;
         let was_stopped = std::mem::take(&mut source.urgency).was_stopped() && report.result.is_err();
         let mut then = match &report.result {
             Ok(answer) => self.take_answer(report, answer)?,
-            Err(failure) => self.take_failure(report, *failure, answering_host)?,
+            Err(failure) => self.take_failure(report, *failure, answering_host, own)?,
         };
         self.reserve_early_probe(report, &mut then);
         let source = self.sources.get_mut(&report.source)?;
@@ -193,6 +227,17 @@ impl Engine {
             self.deadlines.forget(source);
         } else {
             source.set_due(&self.hosts, proposal);
+            let throttled = matches!(report.result, Err(Failure::Throttled { .. }));
+            if let (Due::At(due), Some(paused), true) = (source.memory.due, paused, throttled)
+                && paused > ended
+            {
+                // The others of the site come first, so that one address does not silence its neighbours.
+                let others = self.hosts.refuse(source.host, source.id, due);
+                let each =
+                    self.params.step.max(self.params.host_spacing).max(self.hosts.crawl_delay(source.host));
+                let behind = each.scaled(others as f64).min(LONGEST_BEHIND);
+                source.memory.due = Due::At(source.ask_gate(&self.hosts, due + behind).at);
+            }
         }
         source.recount_demand(&mut self.prices);
         if source.memory.state != state_before {
@@ -261,16 +306,22 @@ impl Engine {
         report: &ProbeReport,
         failure: Failure,
         answering_host: &AnsweringHost,
+        own: bool,
     ) -> Option<Consequences> {
-        let (ended, blameless) = (report.finished, self.outage.is_outage());
+        let ended = report.finished;
         let source = self.sources.get_mut(&report.source)?;
         let proposal = source.policy_proposal(ended, self.seed, &self.params.burst);
         let mut notes = Vec::new();
-        let pause = source.fail(failure, ended, blameless, self.seed);
+        let pause = if own { None } else { source.fail(failure, ended, self.seed) };
         let throttled = matches!(failure, Failure::Throttled { .. });
         if let Some(until) = pause.filter(|_| throttled && answering_host.group.public) {
             self.hosts.pause(answering_host.ix, until);
             notes.push(Note::HostPaused { host: answering_host.group.key.to_string(), until });
+        }
+        if let (Some(until), Failure::Throttled { retry_after: Some(asked) }) = (pause, failure)
+            && asked > DAY
+        {
+            notes.push(Note::LongPause { until });
         }
         if failure == Failure::Gone && source.memory.burst.burst_since.take().is_some() {
             notes.push(Note::BurstForgotten);
@@ -397,16 +448,9 @@ impl Source {
     }
 
     /// Applies a failure. Returns the end of the pause if the source asked for one.
-    fn fail(
-        &mut self,
-        failure: Failure,
-        ended: Timestamp,
-        blameless: bool,
-        seed: u64,
-    ) -> Option<Timestamp> {
+    fn fail(&mut self, failure: Failure, ended: Timestamp, seed: u64) -> Option<Timestamp> {
         let state = match failure {
-            Failure::Interrupted => return None,
-            Failure::Unreachable if blameless => return None,
+            Failure::Interrupted | Failure::NoDescriptors => return None,
             Failure::Gone => SourceState::Resting,
             Failure::Forbidden => {
                 self.memory.backoff_until = Some(ended + DAY);
@@ -427,11 +471,20 @@ impl Source {
                 self.memory.backoff_until = Some(ended + self.backoff(seed, ended).max(BARE_THROTTLE));
                 self.memory.backoff_until
             }
-            Failure::Refused | Failure::Unreachable | Failure::Unreadable => {
+            Failure::NameUnknown | Failure::BadCertificate => {
+                self.memory.backoff_until = Some(ended + self.backoff(seed, ended).max(MENDED_BY_HAND));
+                None
+            }
+            Failure::ResolverFailed
+            | Failure::PrivateAddress
+            | Failure::Unreachable
+            | Failure::Unanswered
+            | Failure::Refused
+            | Failure::Unreadable => {
                 self.memory.backoff_until = Some(ended + self.backoff(seed, ended));
                 None
             }
-            Failure::Gone | Failure::Forbidden | Failure::Interrupted => None,
+            Failure::Gone | Failure::Forbidden | Failure::Interrupted | Failure::NoDescriptors => None,
         }
     }
 

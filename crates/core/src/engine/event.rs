@@ -1,6 +1,7 @@
 //! The events of an engine: plain values without side effects.
 
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 use crate::model::hourly_profile::HourlyProfile;
 use crate::model::source_model::ModelUpdate;
@@ -24,6 +25,13 @@ pub enum EngineEvent {
     Committed(Committed),
     /// A probe ended.
     ProbeEnded(Box<ProbeReport>),
+    /// The answer to a probe redirects to another site, whose gate decides when the probe goes on.
+    ProbeRedirected {
+        /// The source.
+        source: SourceId,
+        /// The other site.
+        to: HostGroup,
+    },
     /// Results of plans that were requested.
     PlansReady(PlansReady),
     /// These sources have a new rate.
@@ -37,6 +45,13 @@ pub enum EngineEvent {
         /// The request's number, repeated in the answer.
         request: i64,
     },
+    /// The user lifts what a server asked for, or a backoff.
+    Pardoned {
+        /// Whose.
+        whom: Pardon,
+        /// The request's number, repeated in the result.
+        request: i64,
+    },
     /// The wall clock was set.
     ClockSet {
         /// The difference.
@@ -44,6 +59,15 @@ pub enum EngineEvent {
     },
     /// No more probes may start.
     Stopping,
+}
+
+/// Whose limits the user lifts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Pardon {
+    /// `Retry-After` and backoff of a source.
+    Source(SourceId),
+    /// The pause of a host group.
+    Host(Arc<str>),
 }
 
 /// The data that was committed.
@@ -66,10 +90,21 @@ pub struct ProbeReport {
     pub finished: Timestamp,
     /// The host group that answered, if any: the source's own, or the one that redirects led to.
     pub answered_by: Option<HostGroup>,
-    /// The crawl delay of robots.txt, when that was read.
-    pub crawl_delay: Option<Span>,
+    /// The crawl delays of every robots.txt that was read.
+    pub crawl_delays: Vec<CrawlDelay>,
     /// The outcome.
     pub result: Result<ProbeAnswer, Failure>,
+}
+
+/// What robots.txt of an origin asks for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CrawlDelay {
+    /// The host group of the origin.
+    pub host: HostGroup,
+    /// Scheme, host and port.
+    pub origin: String,
+    /// The least time between two requests; zero: none is asked for.
+    pub delay: Span,
 }
 
 /// An answer that could be read.
@@ -129,14 +164,67 @@ pub enum Failure {
     },
     /// Any other error status.
     Refused,
-    /// No answer.
+    /// The name does not exist.
+    NameUnknown,
+    /// The resolver did not answer, or failed.
+    ResolverFailed,
+    /// A private address for a public name, or a redirect to one: the answer of a broken resolver or of a portal.
+    PrivateAddress,
+    /// No connection: refused, timed out, or no route.
     Unreachable,
+    /// The certificate is not valid.
+    BadCertificate,
+    /// The connection was lost before the answer.
+    Unanswered,
     /// An answer that could not be read, or that broke a limit.
     Unreadable,
     /// robots.txt disallows it.
     Forbidden,
     /// The probe was stopped before the answer was complete: not the source's fault.
     Interrupted,
+    /// This process has no file descriptor left: not the source's fault.
+    NoDescriptors,
+}
+
+impl Failure {
+    /// Whether an outage of our own network may be the cause.
+    pub fn may_be_outage(self) -> bool {
+        match self {
+            Self::NameUnknown
+            | Self::ResolverFailed
+            | Self::PrivateAddress
+            | Self::Unreachable
+            | Self::BadCertificate
+            | Self::Unanswered => true,
+            Self::Gone
+            | Self::Throttled { .. }
+            | Self::Refused
+            | Self::Unreadable
+            | Self::Forbidden
+            | Self::Interrupted
+            | Self::NoDescriptors => false,
+        }
+    }
+
+    /// Whether no request was sent.
+    pub fn is_before_request(self) -> bool {
+        match self {
+            Self::NameUnknown
+            | Self::ResolverFailed
+            | Self::Unreachable
+            | Self::BadCertificate
+            | Self::NoDescriptors => true,
+            // A portal may have got it.
+            Self::PrivateAddress
+            | Self::Unanswered
+            | Self::Gone
+            | Self::Throttled { .. }
+            | Self::Refused
+            | Self::Unreadable
+            | Self::Forbidden
+            | Self::Interrupted => false,
+        }
+    }
 }
 
 /// Results of plans that were requested.

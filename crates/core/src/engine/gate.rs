@@ -31,7 +31,8 @@ pub fn constraints(memory: &SourceMemory, spent: &Spent, budget: &Budget) -> Vec
     // Spent probes are kept for T only, and a feed may ask for a longer gap.
     let last = spent.last().max(memory.last_probe);
     let since_last = |span: Option<Span>| Some(last? + span?);
-    say(Constraint::Spacing, Some(spent.spacing_allows(budget)));
+    // Also after a probe that is not charged.
+    say(Constraint::Spacing, since_last(Some(budget.min_spacing)));
     say(Constraint::Budget, Some(spent.budget_allows(budget)));
     for (constraint, until) in memory.not_before() {
         say(constraint, until);

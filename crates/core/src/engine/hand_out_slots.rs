@@ -21,6 +21,7 @@ impl Engine {
     /// Each needs a free slot, an open gate and a free host.
     pub(super) fn hand_out_slots(&mut self, now: Timestamp, actions: &mut Vec<Action>) {
         self.begin_step(now);
+        self.allowance = self.outage.allowance(now);
         let mut started = Vec::new();
         if self.slots_left() == 0 {
             return;
@@ -136,7 +137,7 @@ impl Engine {
             return None;
         }
         let (host, also) = source.hosts();
-        let open = closed_until(&self.hosts, host, now).is_none();
+        let open = closed_until(&self.hosts, host, now).is_none() && !self.hosts.goes_last(host, id);
         if let Some(until) =
             open.then(|| self.hosts.claim_start(host, self.params.host_spacing, now).err()).flatten()
         {
@@ -155,6 +156,8 @@ impl Engine {
                 self.hosts.occupy(host);
             }
             self.slots.1 += 1;
+            self.outage.started();
+            self.allowance = self.allowance.map(|left| left.saturating_sub(1));
             self.in_progress += 1;
             let cost = self.deadlines.cost(source, self.params.cost_by);
             self.work += cost;
@@ -178,6 +181,7 @@ impl Engine {
         // The same holds for early probes.
         let early = self.deadlines.next_early().map(|step| length.start_of(step));
         let early = early.map(|early| if self.slots.0 == current { early.max(boundary) } else { early });
-        [next, waiting, early].into_iter().flatten().min()
+        let first = [next, waiting, early].into_iter().flatten().min()?;
+        Some(self.outage.next_start().map_or(first, |own| first.max(own)))
     }
 }

@@ -24,12 +24,14 @@ impl Engine {
             }
             EngineEvent::Committed(Committed::Ended(source)) => self.end_committed(source, actions),
             EngineEvent::ProbeEnded(report) => self.end_probe(*report, actions),
+            EngineEvent::ProbeRedirected { source, to } => self.redirect(source, &to, now, actions),
             EngineEvent::PlansReady(ready) => self.take_plans(ready, now, actions),
             EngineEvent::RatesFitted(sources) => self.rates_fitted(&sources),
             EngineEvent::Configured(new) => self.configure(*new, now, actions),
             EngineEvent::ProbeRequested { source, request } => {
                 actions.push(Action::Answer { request, answer: self.request(source, now) });
             }
+            EngineEvent::Pardoned { whom, request } => self.pardon(whom, request, now, actions),
             EngineEvent::ClockSet { by } => self.clock_set(by, now, actions),
             EngineEvent::Stopping => self.stopping = true,
         }

@@ -38,6 +38,7 @@ struct Host {
     held_until: Option<Timestamp>,
     /// Closed until then after the start of the last request.
     spaced_until: Option<Timestamp>,
+    /// The largest of its origins.
     crawl_delay: Span,
     /// Its entry in the ordered set.
     listed: Option<Ready>,
@@ -138,12 +139,19 @@ impl StateStore for StartCell {
 /// more would be deferred again.
 const LET_GO: u8 = 4;
 
+/// Sources that are counted when one of them is refused.
+const MOST_COUNTED: usize = 1_000;
+
 /// All host groups.
 #[derive(Debug, Default, Clone, Serialize, Deserialize)]
 pub struct Hosts {
     hosts: Vec<Host>,
     by_key: BTreeMap<Arc<str>, HostIx>,
     ready: BTreeSet<(Ready, HostIx)>,
+    /// The crawl delays of origins that ask for one. An empty name stands for an unknown origin of before a restart.
+    crawl_delays: BTreeMap<(HostIx, Arc<str>), Span>,
+    /// The source that each host refused last, for as long as it was not probed since.
+    refused: BTreeMap<HostIx, SourceId>,
 }
 
 impl Hosts {
@@ -185,14 +193,20 @@ impl Hosts {
         ix
     }
 
-    /// Renames every host group.
+    /// Renames every host group and origin.
     pub fn rename(&mut self, mut name: impl FnMut(&str) -> Arc<str>) {
         self.by_key = self.by_key.iter().map(|(key, &host)| (name(key), host)).collect();
+        let renamed = std::mem::take(&mut self.crawl_delays).into_iter().map(|((host, origin), delay)| {
+            // The empty name contains nothing to hide.
+            let origin = if origin.is_empty() { origin } else { name(&origin) };
+            ((host, origin), delay)
+        });
+        self.crawl_delays = renamed.collect();
     }
 
-    /// How many host groups there are.
-    pub fn hosts(&self) -> usize {
-        self.hosts.len()
+    /// The number of a known host group.
+    pub fn known(&self, key: &str) -> Option<HostIx> {
+        self.by_key.get(key).copied()
     }
 
     /// Queues a source.
@@ -281,6 +295,40 @@ impl Hosts {
         self.list(host);
     }
 
+    /// Ends the pause that the host asked for. Returns when it would have ended.
+    pub fn lift_pause(&mut self, host: HostIx) -> Option<Timestamp> {
+        let lifted = self.at_mut(host).paused_until.take();
+        self.list(host);
+        lifted
+    }
+
+    /// The sources that wait for their due time.
+    pub fn waiting(&self, host: HostIx) -> impl Iterator<Item = SourceId> {
+        self.at(host).waiting.iter().map(|&(_, source)| source)
+    }
+
+    /// Notes that the host refused a request for this source. Returns how many others are due by `until`, counted
+    /// up to a bound.
+    pub fn refuse(&mut self, host: HostIx, source: SourceId, until: Timestamp) -> usize {
+        self.refused.insert(host, source);
+        let entry = self.at(host);
+        let due = entry.waiting.range(..=(until, SourceId(i64::MAX))).take(MOST_COUNTED).count();
+        due + entry.parked.iter().map(|parked| parked.line.len()).sum::<usize>().min(MOST_COUNTED)
+    }
+
+    /// A source was probed again.
+    pub fn forget_refusal(&mut self, host: HostIx, source: SourceId) {
+        if self.refused.get(&host) == Some(&source) {
+            self.refused.remove(&host);
+        }
+    }
+
+    /// Whether the host refused this source last, and others wait for the host.
+    pub fn goes_last(&self, host: HostIx, source: SourceId) -> bool {
+        self.refused.get(&host) == Some(&source)
+            && self.at(host).parked.iter().any(|parked| !parked.line.is_empty())
+    }
+
     /// The end of the pause that the host asked for.
     pub fn paused_until(&self, host: HostIx) -> Option<Timestamp> {
         self.at(host).paused_until
@@ -297,14 +345,24 @@ impl Hosts {
         (entry.condition == HostCondition::Idle).then(|| entry.closed_until().unwrap_or(Timestamp::MIN))
     }
 
-    /// The crawl delay of robots.txt.
+    /// The largest crawl delay of its origins.
     pub fn crawl_delay(&self, host: HostIx) -> Span {
         self.at(host).crawl_delay
     }
 
-    /// Sets the crawl delay of robots.txt.
-    pub fn set_crawl_delay(&mut self, host: HostIx, delay: Span) {
-        self.at_mut(host).crawl_delay = delay;
+    /// Sets the crawl delay that robots.txt of an origin asks for; zero: none. An unknown origin no longer counts once
+    /// one is known.
+    pub fn set_crawl_delay(&mut self, host: HostIx, origin: &str, delay: Span) {
+        if !origin.is_empty() {
+            self.crawl_delays.remove(&(host, "".into()));
+        }
+        match delay {
+            Span::ZERO => drop(self.crawl_delays.remove(&(host, origin.into()))),
+            delay => drop(self.crawl_delays.insert((host, origin.into()), delay)),
+        }
+        let of_host = self.crawl_delays.range((host, "".into())..).take_while(|((of, _), _)| *of == host);
+        let largest = of_host.map(|(_, &delay)| delay).max();
+        self.at_mut(host).crawl_delay = largest.unwrap_or(Span::ZERO);
     }
 
     /// Moves all times after the clock was set.
@@ -380,11 +438,29 @@ mod tests {
     fn a_crawl_delay_counts_from_the_end_of_a_request() {
         let mut hosts = Hosts::default();
         let a = hosts.host(&"a".into());
-        hosts.set_crawl_delay(a, Span::from_secs(30));
+        hosts.set_crawl_delay(a, "https://a", Span::from_secs(30));
         hosts.push(a, t(1), SourceId(1));
         hosts.occupy(a);
         hosts.release(a, t(10));
         assert_eq!(hosts.next(), Some(t(40)));
+    }
+
+    #[test]
+    fn of_a_site_the_largest_crawl_delay_holds_until_its_origin_takes_it_back() {
+        let mut hosts = Hosts::default();
+        let (a, b) = (hosts.host(&"a".into()), hosts.host(&"b".into()));
+        let secs = Span::from_secs;
+        hosts.set_crawl_delay(a, "", secs(40));
+        hosts.set_crawl_delay(b, "https://b", secs(7));
+        assert_eq!(hosts.crawl_delay(a), secs(40), "of before a restart");
+        hosts.set_crawl_delay(a, "https://a", secs(30));
+        assert_eq!(hosts.crawl_delay(a), secs(30));
+        hosts.set_crawl_delay(a, "https://www.a", secs(5));
+        assert_eq!(hosts.crawl_delay(a), secs(30), "the smaller one changes nothing");
+        hosts.set_crawl_delay(a, "https://a", Span::ZERO);
+        assert_eq!(hosts.crawl_delay(a), secs(5));
+        hosts.set_crawl_delay(a, "https://www.a", Span::ZERO);
+        assert_eq!((hosts.crawl_delay(a), hosts.crawl_delay(b)), (Span::ZERO, secs(7)));
     }
 
     #[test]

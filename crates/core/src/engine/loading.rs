@@ -55,6 +55,7 @@ impl Loader {
             sources: SourceTable::default(),
             hosts: Hosts::default(),
             outage: Outage::default(),
+            allowance: None,
             to_plan: VecDeque::new(),
             plans_requested: 0,
             taken_in: 0,
@@ -73,7 +74,13 @@ impl Loader {
         if let Some(until) = paused_until {
             self.engine.hosts.pause(ix, until);
         }
-        self.engine.hosts.set_crawl_delay(ix, crawl_delay);
+        self.engine.hosts.set_crawl_delay(ix, "", crawl_delay);
+    }
+
+    /// Restores the crawl delay of an origin, after the host groups.
+    pub fn crawl_delay(&mut self, host: &HostGroup, origin: &str, delay: Span) {
+        let ix = self.engine.hosts.host(&host.key);
+        self.engine.hosts.set_crawl_delay(ix, origin, delay);
     }
 
     /// Adds sources. Those with a due time keep it. First contacts are spread over time, within each

@@ -32,10 +32,25 @@ pub enum Note {
         /// Until when.
         until: Timestamp,
     },
+    /// The server asks for a pause of more than a day.
+    LongPause {
+        /// Until when.
+        until: Timestamp,
+    },
     /// Our own network is down.
-    OutageBegan,
+    OutageBegan {
+        /// How many hosts that answered before cannot be reached.
+        hosts: u32,
+    },
     /// Our own network is up again.
-    OutageEnded,
+    OutageEnded {
+        /// How long the outage lasted.
+        lasted: Span,
+        /// How many probes failed meanwhile.
+        failed: u32,
+    },
+    /// This process has no file descriptor left.
+    NoDescriptors,
     /// The source's state changed.
     StateChanged {
         /// Before.

@@ -10,7 +10,7 @@ use crate::planning::build::PlanOrder;
 use crate::planning::rule::RuleTerms;
 
 use super::action::{Action, DueChange, Persist, ProbeResult};
-use super::event::{Configuration, EngineEvent, MovedTo, ProbeReport};
+use super::event::{Configuration, CrawlDelay, EngineEvent, MovedTo, Pardon, ProbeReport};
 use super::note::Note;
 use super::params::{HostGroup, Terms};
 use super::rule_counts::{RuleEffects, RuleRegistry, RuleSet};
@@ -108,6 +108,10 @@ impl Redaction {
 
     fn report(&mut self, report: &mut ProbeReport) {
         report.answered_by.iter_mut().for_each(|host| self.host(host));
+        for CrawlDelay { host, origin, .. } in &mut report.crawl_delays {
+            self.host(host);
+            self.owned(origin);
+        }
         let Ok(answered) = &mut report.result else { return };
         if let Some(MovedTo { url, host }) = &mut answered.moved_to {
             self.owned(url);
@@ -115,6 +119,13 @@ impl Redaction {
         }
         let matches = answered.rules.iter_mut().flat_map(|rules| &mut rules.matches);
         matches.for_each(|matched| self.shared(&mut matched.rule));
+    }
+
+    fn pardon(&mut self, whom: &mut Pardon) {
+        match whom {
+            Pardon::Host(key) => self.shared(key),
+            Pardon::Source(_) => {}
+        }
     }
 
     fn configuration(&mut self, new: &mut Configuration) {
@@ -132,6 +143,8 @@ impl Redaction {
         match event {
             EngineEvent::ProbeEnded(report) => self.report(report),
             EngineEvent::Configured(new) => self.configuration(new),
+            EngineEvent::ProbeRedirected { to, .. } => self.host(to),
+            EngineEvent::Pardoned { whom, .. } => self.pardon(whom),
             EngineEvent::Tick
             | EngineEvent::Committed(_)
             | EngineEvent::PlansReady(_)
@@ -160,6 +173,7 @@ impl Redaction {
             Persist::Due(due) => due.iter_mut().for_each(|due| self.due(due)),
             Persist::Plans(plans) => plans.iter_mut().for_each(|plan| self.due(&mut plan.due)),
             Persist::Note { note, .. } => self.note(note),
+            Persist::Pardoned(result) => self.pardon(&mut result.whom),
             Persist::Started(_)
             | Persist::Cancelled(_)
             | Persist::FirstDue(_)
@@ -178,6 +192,7 @@ impl Redaction {
             Action::AdoptAddress { url, .. } => self.owned(url),
             Action::Send(_)
             | Action::Deliver
+            | Action::Redirect { .. }
             | Action::Forget(_)
             | Action::Answer { .. }
             | Action::WakeAt(_) => {}

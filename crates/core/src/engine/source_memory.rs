@@ -104,6 +104,11 @@ impl SourceMemory {
         ]
     }
 
+    /// Whether it answered its last probe.
+    pub fn answers(&self) -> bool {
+        self.error_streak == 0 && self.last_success.is_some()
+    }
+
     /// The latest of these times, of `now` and of another limit.
     pub fn allowed_from(&self, now: Timestamp, other: Option<Timestamp>) -> Timestamp {
         let limits = self.not_before().map(|(_, until)| until);

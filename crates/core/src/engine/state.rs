@@ -32,6 +32,8 @@ pub struct Engine {
     pub(super) sources: SourceTable<Box<Source>>,
     pub(super) hosts: Hosts,
     pub(super) outage: Outage,
+    /// How many more probes may start during an outage; `None`: any number.
+    pub(super) allowance: Option<u32>,
     /// Sources in the queue for plans.
     pub(super) to_plan: VecDeque<SourceId>,
     /// Plans requested but not finished.
@@ -76,7 +78,7 @@ impl Engine {
 
     /// Free slots of the step.
     pub(super) fn slots_left(&self) -> u32 {
-        self.params.probes_per_step.saturating_sub(self.slots.1)
+        self.params.probes_per_step.saturating_sub(self.slots.1).min(self.allowance.unwrap_or(u32::MAX))
     }
 
     /// Free capacity of the step, if it is limited.

@@ -103,6 +103,12 @@ impl Engine {
         self.sources.get(&id).map(|source| source.spent.left(&source.terms.budget, now))
     }
 
+    /// The end of the pause that the source's server asked for, if there is one.
+    pub fn pause_asked_for(&self, id: SourceId) -> Option<Timestamp> {
+        let source = self.sources.get(&id)?;
+        source.memory.retry_until.max(self.hosts.paused_until(source.host))
+    }
+
     /// The progress of all rules.
     pub fn rule_states(&self) -> Vec<RuleState> {
         self.rule_registry.states()

@@ -80,7 +80,7 @@ impl SimulatedWorld for World<'_> {
             false => Ok(self.feed.probe(now)),
         };
         let (started, finished) = (now, now + self.setup.latency);
-        ProbeReport { source: ONE, started, finished, answered_by: None, crawl_delay: None, result }
+        ProbeReport { source: ONE, started, finished, answered_by: None, crawl_delays: Vec::new(), result }
     }
 
     fn plan(&mut self, order: &PlanOrder, _: Timestamp) -> (Span, PlansReady) {

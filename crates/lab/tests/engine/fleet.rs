@@ -72,7 +72,7 @@ fn fine() -> Result<ProbeAnswer, Failure> {
 }
 
 fn report(source: SourceId, at: Timestamp, result: Result<ProbeAnswer, Failure>) -> ProbeReport {
-    ProbeReport { source, started: at, finished: at, answered_by: None, crawl_delay: None, result }
+    ProbeReport { source, started: at, finished: at, answered_by: None, crawl_delays: Vec::new(), result }
 }
 
 fn times_of(sent: &[Attempt], id: i64) -> Vec<Timestamp> {
@@ -187,7 +187,7 @@ fn retry_after_of_a_redirect_target_pauses_the_target() {
     }
     let throttled = ProbeReport {
         answered_by: Some(HostGroup { key: "target.example".into(), public: true }),
-        crawl_delay: None,
+        crawl_delays: Vec::new(),
         ..report(SourceId(1), at, Err(Failure::Throttled { retry_after: Some(pause) }))
     };
     let ended = fleet.end_probe(&throttled).unwrap();

@@ -84,7 +84,7 @@ fn probe(fleet: &mut ByHand, at: Timestamp, model_update: ModelUpdate) -> Vec<No
         started: at,
         finished: at,
         answered_by: None,
-        crawl_delay: None,
+        crawl_delays: Vec::new(),
         result,
     };
     let notes = fleet.end_probe(&report).unwrap().notes;
@@ -154,7 +154,7 @@ fn a_burst_switches_to_ttl_and_then_back_to_the_plan() {
         started: now,
         finished: now,
         answered_by: None,
-        crawl_delay: None,
+        crawl_delays: Vec::new(),
         result,
     };
     let over = ProbeAnswer { model: ended(burst.since, now), ..ProbeAnswer::default() };

@@ -107,8 +107,8 @@ impl World {
 
     fn answer(&mut self, source: SourceId, now: Timestamp, result: Result<ProbeAnswer, Failure>) {
         let finished = now + Span::from_millis(500);
-        let (answered_by, crawl_delay) = (None, None);
-        let report = ProbeReport { source, started: now, finished, answered_by, crawl_delay, result };
+        let (answered_by, crawl_delays) = (None, Vec::new());
+        let report = ProbeReport { source, started: now, finished, answered_by, crawl_delays, result };
         let ended = self.fleet.end_probe(&report).unwrap();
         self.notes.extend(ended.notes.into_iter().map(|note| (source, note)));
         self.fleet.commit_end(source, finished);

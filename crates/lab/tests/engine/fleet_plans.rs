@@ -79,7 +79,7 @@ fn end_probe(fleet: &mut ByHand, at: Timestamp, result: Result<ProbeAnswer, Fail
         started: at,
         finished: at,
         answered_by: None,
-        crawl_delay: None,
+        crawl_delays: Vec::new(),
         result,
     };
     fleet.end_probe(&report).unwrap();

@@ -115,7 +115,14 @@ fn report(source: SourceId, started: Timestamp, updates: u32, matches: Option<Ru
     }));
     let answered = ProbeAnswer { updates, rules: reading, ..ProbeAnswer::default() };
     let finished = started + Span::from_secs(1);
-    ProbeReport { source, started, finished, answered_by: None, crawl_delay: None, result: Ok(answered) }
+    ProbeReport {
+        source,
+        started,
+        finished,
+        answered_by: None,
+        crawl_delays: Vec::new(),
+        result: Ok(answered),
+    }
 }
 
 /// The effects of the end of a probe.

@@ -405,7 +405,7 @@ fn report(source: SourceId, at: Timestamp) -> ProbeReport {
         started: at,
         finished: at,
         answered_by: None,
-        crawl_delay: None,
+        crawl_delays: Vec::new(),
         result: Ok(ProbeAnswer::default()),
     }
 }

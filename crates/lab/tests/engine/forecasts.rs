@@ -138,7 +138,7 @@ impl SimulatedWorld for Stated {
             started: now,
             finished: now + Span::from_millis(300),
             answered_by: None,
-            crawl_delay: None,
+            crawl_delays: Vec::new(),
             result: Ok(answer),
         }
     }

@@ -5,6 +5,7 @@ mod allocators;
 mod fleet;
 mod fleet_bursts;
 mod fleet_deadlines;
+mod fleet_network;
 mod fleet_plans;
 mod fleet_prices;
 mod fleet_rules;

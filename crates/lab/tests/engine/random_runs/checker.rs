@@ -186,8 +186,8 @@ impl PolitenessChecker {
     ) {
         for note in notes {
             match note {
-                Note::OutageBegan => self.outage = true,
-                Note::OutageEnded => self.outage = false,
+                Note::OutageBegan { .. } => self.outage = true,
+                Note::OutageEnded { .. } => self.outage = false,
                 _ => {}
             }
         }
@@ -259,7 +259,7 @@ impl PolitenessChecker {
             }
             Note::RhythmChanged => "rhythms changed",
             Note::RhythmRelearned(_) => "rhythms relearned",
-            Note::OutageBegan => "outages",
+            Note::OutageBegan { .. } => "outages",
             _ => return,
         };
         self.count(what);

@@ -141,7 +141,7 @@ impl SimulatedWorld for Environment {
         let (answered_by, result) = (seen.answered_by.clone(), seen.result.clone());
         self.seen.insert(attempt.source, seen);
         let (source, started, finished) = (attempt.source, clock, clock + took);
-        ProbeReport { source, started, finished, answered_by, crawl_delay: None, result }
+        ProbeReport { source, started, finished, answered_by, crawl_delays: Vec::new(), result }
     }
 
     fn plan(&mut self, request: &PlanOrder, _: Timestamp) -> (Span, PlansReady) {

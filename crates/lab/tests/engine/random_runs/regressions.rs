@@ -52,7 +52,7 @@ fn probe(fleet: &mut ByHand, at: Timestamp, result: Result<ProbeAnswer, Failure>
         started: at,
         finished: at,
         answered_by: None,
-        crawl_delay: None,
+        crawl_delays: Vec::new(),
         result,
     };
     fleet.end_probe(&report).unwrap();
