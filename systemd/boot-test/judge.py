@@ -171,9 +171,11 @@ def sound(last):
         last, server.SLOW_ANSWER * 1000 - 500)]
     wrong += [f"{name}: a gap is reported, there is none" for (name,) in rows(
         "SELECT s.name FROM gaps g JOIN sources s ON s.id = g.source_id WHERE g.probe_id > ?", last)]
+    # The updates first: what they have was shown before.
+    updates = rows("SELECT s.name, u.title, u.occurred_at FROM updates u JOIN sources s ON s.id = u.source_id"
+                   " WHERE u.occurred_exact = 1 AND u.kind = 'new'")
     dates = {int(n): at for line in lines() for n, at in line.get("dates", {}).items()}
-    for name, title, at in rows("SELECT s.name, u.title, u.occurred_at FROM updates u JOIN sources s"
-                                " ON s.id = u.source_id WHERE u.occurred_exact = 1 AND u.kind = 'new'"):
+    for name, title, at in updates:
         if at != dates[number(title)] * 1000:
             wrong.append(f"{name}: {title} has the date {at}, published was {dates[number(title)] * 1000}")
     return wrong
