@@ -297,6 +297,8 @@ policy = "uniform"
 allow_private = true
 budget = { probes = 1, per = "1h", min_spacing = "5s" }
 TOML
+    # Before the daemon learns of it, so that nothing that the daemon writes is saved with it.
+    sync "$config"
     systemctl reload "$unit"
 }
 
