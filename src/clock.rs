@@ -6,7 +6,7 @@
 
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -22,9 +22,21 @@ pub struct Clock(ClockKind);
 #[derive(Debug, Clone)]
 enum ClockKind {
     Wall,
-    Accelerated { origin: Timestamp, started: Instant, speed: f64, set_by: Arc<AtomicI64> },
-    Paced { pace: Arc<Pace>, set_by: Arc<AtomicI64> },
+    Accelerated { boot: u64, origin: Timestamp, started: Instant, speed: f64, set_by: Arc<AtomicI64> },
+    Paced { boot: u64, pace: Arc<Pace> },
 }
+
+/// The clock, and the time since boot at the same moment. Only the former can be set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClockReading {
+    /// What the clock shows.
+    pub now: Timestamp,
+    /// The time of the boot by this clock. It changes only if the clock is set.
+    pub booted_at: Timestamp,
+}
+
+/// Accelerated and paced clocks made by this process: each is a boot of its own.
+static BOOTS: AtomicU64 = AtomicU64::new(0);
 
 /// Longest part of a wall-clock sleep, so that suspend or a changed clock is noticed within this time.
 const LONGEST_SLEEP: Duration = Duration::from_secs(5);
@@ -38,27 +50,27 @@ impl Clock {
     /// A clock that starts at `origin` and runs `speed` times as fast as real time. It uses tokio's time,
     /// so tests can pause it.
     pub fn accelerated(origin: Timestamp, speed: f64) -> Self {
-        Self(ClockKind::Accelerated { origin, started: Instant::now(), speed, set_by: Arc::default() })
+        let boot = BOOTS.fetch_add(1, Ordering::Relaxed);
+        Self(ClockKind::Accelerated {
+            boot,
+            origin,
+            started: Instant::now(),
+            speed,
+            set_by: Arc::default(),
+        })
     }
 
     /// An accelerated clock that stops at every alarm until that is set again, and while work is pending. A
     /// busy machine slows it down but delays no task.
     pub fn paced(origin: Timestamp, speed: f64) -> Self {
-        Self(ClockKind::Paced { pace: Arc::new(Pace::new(origin, speed)), set_by: Arc::default() })
+        let boot = BOOTS.fetch_add(1, Ordering::Relaxed);
+        Self(ClockKind::Paced { boot, pace: Arc::new(Pace::new(origin, speed)) })
     }
 
     fn pace(&self) -> Option<&Arc<Pace>> {
         match &self.0 {
             ClockKind::Paced { pace, .. } => Some(pace),
             ClockKind::Wall | ClockKind::Accelerated { .. } => None,
-        }
-    }
-
-    /// Total change of an accelerated or paced clock, in milliseconds.
-    fn set_by(&self) -> Option<&AtomicI64> {
-        match &self.0 {
-            ClockKind::Wall => None,
-            ClockKind::Accelerated { set_by, .. } | ClockKind::Paced { set_by, .. } => Some(set_by),
         }
     }
 
@@ -85,22 +97,48 @@ impl Clock {
     pub fn now(&self) -> Timestamp {
         match &self.0 {
             ClockKind::Wall => wall_now(),
-            ClockKind::Accelerated { origin, started, speed, set_by } => {
+            ClockKind::Accelerated { .. } | ClockKind::Paced { .. } => self.read().now,
+        }
+    }
+
+    /// The current time, and the time of the boot by this clock.
+    pub fn read(&self) -> ClockReading {
+        match &self.0 {
+            ClockKind::Wall => wall_reading(),
+            ClockKind::Accelerated { origin, started, speed, set_by, .. } => {
+                let booted_at = *origin + Span::from_millis(set_by.load(Ordering::Relaxed));
                 let passed = Span::from_duration(started.elapsed().mul_f64(*speed));
-                *origin + passed + Span::from_millis(set_by.load(Ordering::Relaxed))
+                ClockReading { now: booted_at + passed, booted_at }
             }
-            ClockKind::Paced { pace, .. } => pace.now(),
+            ClockKind::Paced { pace, .. } => {
+                let (now, booted_at) = pace.read();
+                ClockReading { now, booted_at }
+            }
+        }
+    }
+
+    /// The name of this boot of the machine, if it has one. An accelerated or paced clock is a boot of its own.
+    pub fn boot(&self) -> Option<String> {
+        match &self.0 {
+            ClockKind::Wall => {
+                let name = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+                Some(name.trim().to_owned()).filter(|name| !name.is_empty())
+            }
+            ClockKind::Accelerated { boot, .. } | ClockKind::Paced { boot, .. } => {
+                Some(format!("clock {boot} of process {}", std::process::id()))
+            }
         }
     }
 
     /// Moves an accelerated or paced clock and all its clones by `by`, like an operator who sets the system
     /// clock.
     pub fn set(&self, by: Span) {
-        if let Some(set_by) = self.set_by() {
-            set_by.fetch_add(by.as_millis(), Ordering::Relaxed);
-        }
-        if let Some(pace) = self.pace() {
-            pace.set(by);
+        match &self.0 {
+            ClockKind::Wall => {}
+            ClockKind::Accelerated { set_by, .. } => {
+                let _ = set_by.fetch_add(by.as_millis(), Ordering::Relaxed);
+            }
+            ClockKind::Paced { pace, .. } => pace.set(by),
         }
     }
 
@@ -145,35 +183,56 @@ impl Clock {
 
     /// Starts to detect changes of the clock.
     pub fn watch(&self) -> WatchedClock {
-        let set_by = self.set_by().map_or(Span::ZERO, |by| Span::from_millis(by.load(Ordering::Relaxed)));
-        WatchedClock { clock: self.clone(), last: (self.now(), boot_time()), set_by }
+        WatchedClock { clock: self.clone(), booted_at: self.read().booted_at }
     }
 }
 
-/// Detects when the wall clock was set: its change differs from the elapsed real time, including suspend.
+/// Detects when the clock was set: the time of the boot changes with it. Suspend does not change that.
 #[derive(Debug)]
 pub struct WatchedClock {
     clock: Clock,
-    last: (Timestamp, Duration),
-    /// Total change of an accelerated or paced clock at the last call.
-    set_by: Span,
+    booted_at: Timestamp,
 }
 
 /// Smallest change that counts; smaller differences are clock corrections such as NTP's.
-const SET: Span = Span::from_secs(2);
+const SET: Span = Span::from_millis(500);
 
 impl WatchedClock {
-    /// The change of the clock since the last call, if any.
-    pub fn jumped(&mut self) -> Option<Span> {
-        if let Some(set_by) = self.clock.set_by() {
-            let set_by = Span::from_millis(set_by.load(Ordering::Relaxed));
-            let before = std::mem::replace(&mut self.set_by, set_by);
-            return (before != set_by).then(|| set_by - before);
-        }
-        let seen = (self.clock.now(), boot_time());
-        let jump = jump_between(self.last, seen);
-        self.last = seen;
-        jump
+    /// The current time, and the change of the clock since the last call, if any.
+    pub fn read(&mut self) -> (Timestamp, Option<Span>) {
+        let ClockReading { now, booted_at } = self.clock.read();
+        let by = booted_at - std::mem::replace(&mut self.booted_at, booted_at);
+        (now, (by >= SET || by <= -SET).then_some(by))
+    }
+
+    /// A clock that shows the same as this one at its last reading, and cannot be set.
+    pub fn steady(&self) -> SteadyClock {
+        SteadyClock { clock: self.clock.clone(), booted_at: self.booted_at }
+    }
+}
+
+/// A clock that cannot be set, for the times of one probe or delivery.
+#[derive(Debug, Clone)]
+pub struct SteadyClock {
+    clock: Clock,
+    booted_at: Timestamp,
+}
+
+impl SteadyClock {
+    /// This clock from now on, without later changes.
+    pub fn of(clock: &Clock) -> Self {
+        Self { clock: clock.clone(), booted_at: clock.read().booted_at }
+    }
+
+    /// The current time.
+    pub fn now(&self) -> Timestamp {
+        let ClockReading { now, booted_at } = self.clock.read();
+        now + (self.booted_at - booted_at)
+    }
+
+    /// By how much the clock was set since.
+    pub fn set_since(&self) -> Span {
+        self.clock.read().booted_at - self.booted_at
     }
 }
 
@@ -244,16 +303,23 @@ impl Drop for WaitsForTime {
     }
 }
 
-fn jump_between(before: (Timestamp, Duration), after: (Timestamp, Duration)) -> Option<Span> {
-    let real = Span::from_duration(after.1.saturating_sub(before.1));
-    let jump = (after.0 - before.0) - real;
-    (jump > SET || jump < -SET).then_some(jump)
-}
-
 /// Time since boot including suspend, which no clock of `std` includes.
 fn boot_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+/// A reading of both clocks at one moment. It is repeated while the task was interrupted between them.
+fn wall_reading() -> ClockReading {
+    let mut reading = None;
+    for _ in 0..10 {
+        let (before, now, after) = (boot_time(), wall_now(), boot_time());
+        reading = Some(ClockReading { now, booted_at: now - Span::from_duration(after) });
+        if after.saturating_sub(before) < Duration::from_millis(50) {
+            break;
+        }
+    }
+    reading.unwrap_or(ClockReading { now: wall_now(), booted_at: Timestamp::MIN })
 }
 
 #[expect(clippy::disallowed_methods, reason = "this module reads the clock and sleeps")]
@@ -335,17 +401,36 @@ mod tests {
     }
 
     #[test]
-    fn a_set_clock_is_distinguished_from_suspend_and_drift() {
-        let at = Timestamp::from_secs(1_000_000);
-        let boot = Duration::from_secs(500);
-        let hour = Span::from_hours(1);
-        // Suspended for an hour: both moved.
-        assert_eq!(jump_between((at, boot), (at + hour, boot + Duration::from_secs(3600))), None);
-        // Set forward and back by an hour while a second passed.
-        let second = Duration::from_secs(1);
-        assert_eq!(jump_between((at, boot), (at + Span::from_secs(3601), boot + second)), Some(hour));
-        assert_eq!(jump_between((at, boot), (at - Span::from_secs(3599), boot + second)), Some(-hour));
-        // Slewed by NTP.
-        assert_eq!(jump_between((at, boot), (at + Span::from_millis(1_400), boot + second)), None);
+    fn a_set_clock_is_distinguished_from_passing_time() {
+        for clock in [
+            Clock::accelerated(Timestamp::from_secs(1_000_000), 3600.0),
+            Clock::paced(Timestamp::from_secs(1_000_000), 3600.0),
+        ] {
+            let mut watched = clock.watch();
+            let before = clock.now();
+            assert_eq!(watched.read().1, None, "time passed");
+            let (steady, before_set) = (watched.steady(), clock.read().booted_at);
+            for by in [Span::from_hours(2), Span::from_days(-20_000), Span::from_secs(1)] {
+                clock.set(by);
+                assert_eq!(watched.read().1, Some(by));
+                assert_eq!(watched.read().1, None, "it was set once");
+            }
+            assert!((before..before + Span::from_hours(10)).contains(&steady.now()));
+            let set = clock.read().booted_at - before_set;
+            assert_eq!(set, steady.set_since());
+            assert_eq!(set, Span::from_hours(2) + Span::from_days(-20_000) + Span::from_secs(1));
+            assert_eq!(clock.boot(), clock.clone().boot());
+            assert_ne!(clock.boot(), Clock::accelerated(Timestamp::from_secs(0), 1.0).boot());
+        }
+    }
+
+    #[test]
+    fn the_wall_clock_was_booted_once() {
+        let clock = Clock::wall();
+        let first = clock.read();
+        let second = clock.read();
+        assert!(first.now > first.booted_at);
+        let apart = second.booted_at - first.booted_at;
+        assert!(apart < SET && apart > -SET, "{first:?} {second:?}");
     }
 }

@@ -20,6 +20,8 @@ pub(crate) struct Pace(Mutex<State>);
 #[derive(Debug)]
 struct State {
     shown: Timestamp,
+    /// Its origin, moved as often as the clock is set.
+    origin: Timestamp,
     /// When `shown` was last brought up to date, in real time.
     read: Instant,
     speed: f64,
@@ -55,6 +57,7 @@ impl Pace {
     pub(crate) fn new(origin: Timestamp, speed: f64) -> Self {
         Self(Mutex::new(State {
             shown: origin,
+            origin,
             read: Instant::now(),
             speed,
             alarms: BTreeSet::new(),
@@ -71,8 +74,10 @@ impl Pace {
         state
     }
 
-    pub(crate) fn now(&self) -> Timestamp {
-        self.state().shown
+    /// The current time, and the origin.
+    pub(crate) fn read(&self) -> (Timestamp, Timestamp) {
+        let state = self.state();
+        (state.shown, state.origin)
     }
 
     pub(crate) fn speed(&self) -> f64 {
@@ -81,7 +86,9 @@ impl Pace {
 
     /// Sets the clock, as an operator does.
     pub(crate) fn set(&self, by: Span) {
-        self.state().shown += by;
+        let mut state = self.state();
+        state.shown += by;
+        state.origin += by;
     }
 
     /// A number for a new alarm.
@@ -134,33 +141,33 @@ mod tests {
         let pace = Pace::new(at(0), 10.0);
         let real = |secs| tokio::time::advance(Duration::from_secs(secs));
         real(1).await;
-        assert_eq!(pace.now(), at(10));
+        assert_eq!(pace.read().0, at(10));
         let alarm = pace.new_alarm();
         pace.move_alarm(alarm, None, Some(at(15)));
         real(9).await;
-        assert_eq!(pace.now(), at(15), "it does not pass the alarm");
+        assert_eq!(pace.read().0, at(15), "it does not pass the alarm");
         pace.change_pending(0, 2);
         pace.move_alarm(alarm, Some(at(15)), Some(at(100)));
         real(5).await;
-        assert_eq!(pace.now(), at(15), "two pieces of work are pending");
+        assert_eq!(pace.read().0, at(15), "two pieces of work are pending");
         pace.begin_waiting();
         real(5).await;
-        assert_eq!(pace.now(), at(15), "one of them does not wait for time");
+        assert_eq!(pace.read().0, at(15), "one of them does not wait for time");
         pace.begin_waiting();
         real(2).await;
-        assert_eq!(pace.now(), at(35), "both wait for time to pass");
+        assert_eq!(pace.read().0, at(35), "both wait for time to pass");
         pace.end_waiting();
         real(1).await;
-        assert_eq!(pace.now(), at(35));
+        assert_eq!(pace.read().0, at(35));
         pace.end_waiting();
         pace.change_pending(2, 0);
         pace.set(Span::from_secs(-20));
-        assert_eq!(pace.now(), at(15));
+        assert_eq!(pace.read().0, at(15));
         real(100).await;
-        assert_eq!(pace.now(), at(100));
+        assert_eq!(pace.read().0, at(100));
         pace.set(Span::from_secs(50));
-        assert_eq!(pace.now(), at(150), "a clock that is set passes an alarm");
+        assert_eq!(pace.read().0, at(150), "a clock that is set passes an alarm");
         real(1).await;
-        assert_eq!(pace.now(), at(150), "and stops until that is set again");
+        assert_eq!(pace.read().0, at(150), "and stops until that is set again");
     }
 }

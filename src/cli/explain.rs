@@ -121,7 +121,7 @@ struct Case {
 }
 
 async fn read_case(config: &Config, name: &str, now: Timestamp) -> Result<Case, CliError> {
-    let (rows, engine) = load_sources(config, now).await?;
+    let (rows, engine) = load_sources(config, &Clock::wall()).await?;
     let unknown = || CliError::Refused(format!("`{name}` is not in the store yet; is the daemon running?"));
     let mut row = rows.into_iter().find(|row| row.name == name).ok_or_else(unknown)?;
     hide_secrets(config, std::slice::from_mut(&mut row));

@@ -173,7 +173,7 @@ async fn dry_run(
     let mut adopted = None;
     let mut stored = None;
     let mut gate_status = "the gate allows it now".to_owned();
-    match load_sources(config, now).await {
+    match load_sources(config, &Clock::wall()).await {
         Ok((rows, engine)) => {
             if let Some(row) = rows.into_iter().find(|row| row.name == source.name) {
                 let reader = Reader::open(&config.daemon.store).await?;

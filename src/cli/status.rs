@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::clock::Clock;
 use crate::config::configuration::Config;
 use crate::daemon::startup::load_engine;
+use crate::store::clock::ClockSeen;
 use crate::store::predictions::PredictionSums;
 use crate::store::reader::Reader;
 use crate::store::report::{FitRow, SourceReportRow};
@@ -39,7 +40,7 @@ pub fn run(
     let now = Clock::wall().now();
     let period = period.map(|span| Period::last(span, now));
     let (rows, fleet, fits, measured, loads, stated) = runtime()?.block_on(async {
-        let (mut rows, fleet) = load_sources(config, now).await?;
+        let (mut rows, fleet) = load_sources(config, &Clock::wall()).await?;
         hide_secrets(config, &mut rows);
         let reader = Reader::open(&config.daemon.store).await?;
         let fits = reader.fits().await?;
@@ -141,11 +142,11 @@ fn long_pauses(rows: &[SourceReportRow], fleet: &Engine, now: Timestamp) -> Vec<
 /// The stored sources, and an engine loaded from them as the daemon would.
 pub async fn load_sources(
     config: &Config,
-    now: Timestamp,
+    clock: &Clock,
 ) -> Result<(Vec<SourceReportRow>, Engine), CliError> {
     let reader = Reader::open(&config.daemon.store).await?;
     let rows = reader.sources().await?;
-    let loaded = load_engine(config, &mut *reader.connection().await?, now).await?;
+    let loaded = load_engine(config, &mut *reader.connection().await?, &ClockSeen::now(clock)).await?;
     Ok((rows, loaded.engine))
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
+use crate::clock::SteadyClock;
 use crate::config::profile::RulesConfig;
 use crate::fetch::client::Fetcher;
 use crate::store::attempts::RequestInputs;
@@ -78,6 +79,8 @@ pub struct Reconfiguration {
     pub changed: Vec<(Changed, Spec)>,
     /// Sources that are no longer listed.
     pub removed: Vec<SourceId>,
+    /// The corrections of the clock that their times include.
+    pub corrected: Span,
     /// New parameters of learning and burst detection, if they changed.
     pub learning: Option<Arc<Learning>>,
     /// All rules, if they changed.
@@ -95,6 +98,10 @@ pub struct Reconfiguration {
 pub struct Launch {
     /// The probe; its start is committed to the store.
     pub attempt: Attempt,
+    /// The clock of its times.
+    pub clock: SteadyClock,
+    /// The corrections that this clock includes.
+    pub corrected: Span,
     /// What the store knows for its request.
     pub inputs: RequestInputs,
     /// The source and its request settings.

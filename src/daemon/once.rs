@@ -10,18 +10,19 @@ use crate::config::configuration::Config;
 use crate::fetch::client::Fetcher;
 use crate::store::lock::Lock;
 use crate::store::reader::Reader;
-use crate::store::writer::{Writer, WriterHandle};
+use crate::store::writer::{Write, Writer, WriterHandle};
 use crate::store::{StoreError, load, open};
 use tidewatch_core::engine::action::Refusal;
 use tidewatch_core::source_id::SourceId;
 
 use super::messages::{Control, ProbeRequest};
+use super::open_store::correct_clock;
 use super::probe::Finished;
 use super::probe_context::ProbeContext;
 use super::prober;
 use super::run::{DaemonError, died_writer};
 use super::scheduler::{Channels, Progress, Scheduler};
-use super::startup::{Loaded, load_engine};
+use super::startup::load_engine;
 
 /// The error of a single probe.
 #[derive(Debug, thiserror::Error)]
@@ -54,12 +55,12 @@ pub async fn once(config: &Config, name: &str, clock: &Clock) -> Result<Finished
     let store = &config.daemon.store;
     let _lock = Lock::take(store)?;
     let mut connection = open::for_writing(store).await?;
-    let now = clock.now();
-    load::begin(&mut connection, &config.sources, now).await?;
+    let seen = correct_clock(&mut connection, clock).await?;
+    load::begin(&mut connection, &config.sources, seen.reading.now).await?;
     let mut config = config.clone();
     config.fleet.probes_per_step = 1;
-    let Loaded { engine, roster, .. } = load_engine(&config, &mut connection, now).await?;
-    let named = roster.iter().find(|(_, spec)| spec.source.name == name);
+    let loaded = load_engine(&config, &mut connection, &seen).await?;
+    let named = loaded.roster.iter().find(|(_, spec)| spec.source.name == name);
     let source = named.ok_or(OnceError::Refused(Refusal::Unknown))?.0;
 
     let fetcher =
@@ -67,6 +68,9 @@ pub async fn once(config: &Config, name: &str, clock: &Clock) -> Result<Finished
     let (writer, WriterHandle { writes, receipts, health }) = Writer::new(connection);
     let (stop_writer, writer_stopped) = oneshot::channel();
     let mut writer = tokio::spawn(writer.run(writer_stopped));
+    if loaded.clock.sources_behind() {
+        let _ = writes.send(Write::CorrectSources { after: 0 });
+    }
     let (control, controls) = mpsc::unbounded_channel();
     let (launches, to_launch) = mpsc::unbounded_channel();
     let (ended, has_ended) = mpsc::unbounded_channel();
@@ -93,7 +97,7 @@ pub async fn once(config: &Config, name: &str, clock: &Clock) -> Result<Finished
     let request = ProbeRequest { number: 0, source, answer: Some(answer) };
     // Sent before the scheduler runs, so that the request comes before any due source.
     let _ = control.send(Control::Request(request));
-    let scheduler = Scheduler::new(engine, roster, clock.clone(), Some(fetcher), rules, channels);
+    let scheduler = Scheduler::new(loaded, clock.clone(), Some(fetcher), rules, channels);
     let scheduler = tokio::spawn(scheduler.run());
     let probing = async {
         let accepted = answered.await.unwrap_or(Err(Refusal::Unknown));

@@ -10,6 +10,8 @@ use tokio::sync::mpsc;
 
 use crate::clock::{Clock, real_pause};
 use crate::config::configuration::Config;
+use crate::store::clock::ClockSeen;
+use crate::store::clock_set::correct_at_start;
 use crate::store::lock::Lock;
 use crate::store::{Connection, StoreError, load, open};
 use tidewatch_core::source_id::SourceId;
@@ -42,7 +44,7 @@ pub(super) async fn open_store(
 ) -> Result<Option<(Lock, Begun)>, StoreError> {
     let (mut pause, mut reload, mut reported) = (FIRST_RETRY, false, String::new());
     loop {
-        let error = match with_more_time(attempt(config, clock.now())).await {
+        let error = match with_more_time(attempt(config, clock)).await {
             Ok((lock, begun)) => {
                 if !reported.is_empty() {
                     tracing::info!("the store can be written; starting");
@@ -88,12 +90,25 @@ async fn with_more_time<T>(work: impl Future<Output = T>) -> T {
     }
 }
 
-async fn attempt(config: &Config, now: Timestamp) -> Result<(Lock, Begun), StoreError> {
+/// Stores and logs that the clock was set since the last start, if it was. Returns what it shows now.
+pub(super) async fn correct_clock(
+    connection: &mut Connection,
+    clock: &Clock,
+) -> Result<ClockSeen, StoreError> {
+    let seen = ClockSeen::now(clock);
+    if let Some(correction) = correct_at_start(connection, &seen).await? {
+        tracing::warn!("the clock was {correction}; the schedule moves with it");
+    }
+    Ok(seen)
+}
+
+async fn attempt(config: &Config, clock: &Clock) -> Result<(Lock, Begun), StoreError> {
     let store = &config.daemon.store;
     let lock = Lock::take(store)?;
     let mut connection = open::for_writing(store).await?;
-    load::begin(&mut connection, &config.sources, now).await?;
-    let loaded = load_engine(config, &mut connection, now).await?;
+    let seen = correct_clock(&mut connection, clock).await?;
+    load::begin(&mut connection, &config.sources, seen.reading.now).await?;
+    let loaded = load_engine(config, &mut connection, &seen).await?;
     open::prepare_for_probes(&mut connection, loaded.engine.len()).await?;
     let due = |&id: &SourceId| Some((id, loaded.engine.memory(id)?.due.at()?));
     let first_due = loaded.unscheduled.iter().filter_map(due).collect();

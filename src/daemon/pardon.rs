@@ -12,6 +12,7 @@ use crate::store::{StoreError, load, open};
 use tidewatch_core::engine::action::{Action, PardonResult, Persist};
 use tidewatch_core::engine::event::{EngineEvent, Pardon};
 
+use super::open_store::correct_clock;
 use super::startup::load_engine;
 
 /// The writes for a pardon. Nothing is changed if there was nothing to lift.
@@ -54,9 +55,10 @@ pub async fn pardon_stopped(config: &Config, whom: Pardon, clock: &Clock) -> Res
     let store = &config.daemon.store;
     let _lock = Lock::take(store)?;
     let mut connection = open::for_writing(store).await?;
-    let now = clock.now();
+    let seen = correct_clock(&mut connection, clock).await?;
+    let now = seen.reading.now;
     load::begin(&mut connection, &config.sources, now).await?;
-    let mut engine = load_engine(config, &mut connection, now).await?.engine;
+    let mut engine = load_engine(config, &mut connection, &seen).await?.engine;
     let request = ask_pardon(store, &whom, now).await?;
     let mut actions = Vec::new();
     engine.handle(now, EngineEvent::Pardoned { whom, request }, &mut actions);

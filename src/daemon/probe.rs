@@ -22,7 +22,7 @@ use crate::fetch::host_group::host_group;
 use crate::fetch::request::{FetchRequest, Validators};
 use crate::fetch::secret;
 use crate::store::StoreError;
-use crate::store::attempts::RequestInputs;
+use crate::store::attempts::{RequestInputs, moved};
 use crate::store::probe_inputs::ProbeInputs;
 use crate::store::reader::Reader;
 use crate::store::record::{
@@ -37,12 +37,12 @@ use tidewatch_core::model::silence::{LearnedProbe, LearnedUntil};
 use tidewatch_core::model::source_model::ModelUpdate;
 use tidewatch_core::observe::limits::ReadingLimits;
 use tidewatch_core::observe::{
-    self, FeedItem, FetchedDocument, Fingerprints, Observation, PageText, ParsedFeed, SourceKind,
+    self, FeedItem, FetchedDocument, Fingerprints, Observation, Occurred, PageText, ParsedFeed, SourceKind,
     StoredView, Unreadable, UpdateKind, compare,
 };
 use tidewatch_core::planning::expected::since_last_probe;
 use tidewatch_core::source_id::SourceId;
-use tidewatch_core::time::Timestamp;
+use tidewatch_core::time::{Span, Timestamp};
 
 use super::document_readers::{LONGEST_READING, SMALL_BODY, SMALL_ENCODED};
 use super::messages::Launch;
@@ -63,6 +63,8 @@ pub struct Finished {
     pub attempt: Attempt,
     /// End of the probe.
     pub finished: Timestamp,
+    /// The corrections of the clock that its times include.
+    pub corrected: Span,
     /// The host group that answered, if any.
     pub answered_by: Option<HostGroup>,
     /// The crawl delays of every robots.txt that was read.
@@ -112,12 +114,34 @@ impl Finished {
         }
     }
 
+    /// Moves its times after the clock was set by `by` to `now`. Publishers' dates stay.
+    pub fn shift(&mut self, by: Span, now: Timestamp) {
+        if by == Span::ZERO {
+            return;
+        }
+        let attempt = &mut self.attempt;
+        (attempt.due, attempt.started) = (attempt.due + by, attempt.started + by);
+        self.finished += by;
+        self.corrected = self.corrected + by;
+        for update in self.observation.iter_mut().flat_map(|seen| &mut seen.updates) {
+            if let Occurred::Between(from, to) = &mut update.occurred {
+                (*from, *to) = (*from + by, *to + by);
+            }
+        }
+        if let Some(document) = &mut self.document {
+            document.learned = moved(document.learned, by);
+        }
+        if let Ok(answer) = &mut self.result {
+            answer.model.shift(by, now);
+        }
+    }
+
     /// The same probe as a failure without an observation: the source's URL changed while it was in
     /// progress.
     pub fn discarded(self) -> Self {
         let error = "its address was changed while the answer was under way".to_owned();
         let failed = Self::failed(self.attempt, self.finished, Failure::Interrupted, error);
-        Self { http_status: self.http_status, ..failed }
+        Self { http_status: self.http_status, corrected: self.corrected, ..failed }
     }
 
     fn with_bytes(mut self, bytes: u64) -> Self {
@@ -133,6 +157,7 @@ impl Finished {
         Self {
             attempt,
             finished,
+            corrected: Span::ZERO,
             answered_by: None,
             crawl_delays: Vec::new(),
             result: Err(failure),
@@ -157,13 +182,13 @@ impl Finished {
 /// Runs one probe to its end.
 pub async fn probe(context: &ProbeContext, launch: Launch) -> Finished {
     let mut attempt = launch.attempt;
-    attempt.started = context.clock.now();
+    attempt.started = launch.clock.now();
     let mut crawl_delays = Vec::new();
     let finished = match run_probe(context, &launch, attempt, &mut crawl_delays).await {
         Ok(finished) => finished,
         Err(stopped) => {
             let mut finished =
-                Finished::failed(attempt, context.clock.now(), stopped.failure, stopped.error);
+                Finished::failed(attempt, launch.clock.now(), stopped.failure, stopped.error);
             finished.http_status = stopped.http_status;
             finished.answered_by = stopped.answered_by;
             finished.validators = stopped.validators;
@@ -171,7 +196,7 @@ pub async fn probe(context: &ProbeContext, launch: Launch) -> Finished {
             finished
         }
     };
-    Finished { stored: launch.inputs.stored, ..finished }
+    Finished { stored: launch.inputs.stored, corrected: launch.corrected, ..finished }
 }
 
 /// Adds to `crawl_delays` as soon as robots.txt is parsed: it applies whether or not the page can be read.
@@ -195,7 +220,7 @@ async fn run_probe(
     let probe = ProbeExchange {
         launch,
         attempt,
-        finished: context.clock.now(),
+        finished: launch.clock.now(),
         crawl_delays: crawl_delays.clone(),
         has_rules: !launch.rules.is_empty() && !launch.rules.of(source).is_empty(),
         answered_by: host_group(&answer.final_url),
@@ -403,6 +428,8 @@ impl ProbeExchange<'_> {
 
     async fn probe_inputs(&self, context: &ProbeContext) -> Result<ProbeInputs, Stopped> {
         let inputs = context.inputs.get(self.attempt.source).await;
+        // The clock may have been set since the probe was launched.
+        let inputs = inputs.map(|inputs| inputs.by_clock(self.launch.corrected));
         inputs.map_err(|error| Stopped::new(Failure::Interrupted, error))
     }
 

@@ -6,9 +6,10 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::clock::Clock;
+use crate::clock::SteadyClock;
 use tidewatch_core::engine::action::Attempt;
 use tidewatch_core::engine::event::Failure;
+use tidewatch_core::time::Span;
 
 use super::messages::Launch;
 use super::probe::{Finished, probe};
@@ -39,7 +40,7 @@ pub async fn run(
         for launch in batch.drain(..) {
             let (context, finished) = (Arc::clone(&context), finished.clone());
             under_way.spawn(async move {
-                let mut report = Report::new(launch.attempt, context.clock.clone(), finished);
+                let mut report = Report::new(&launch, finished);
                 report.ended(probe(&context, launch).await);
             });
         }
@@ -54,13 +55,14 @@ pub async fn run(
 /// Reports the end of one probe. If the probe panics, reports that.
 struct Report {
     attempt: Attempt,
-    clock: Clock,
+    clock: SteadyClock,
+    corrected: Span,
     finished: mpsc::UnboundedSender<Box<Finished>>,
 }
 
 impl Report {
-    fn new(attempt: Attempt, clock: Clock, finished: mpsc::UnboundedSender<Box<Finished>>) -> Self {
-        Self { attempt, clock, finished }
+    fn new(launch: &Launch, finished: mpsc::UnboundedSender<Box<Finished>>) -> Self {
+        Self { attempt: launch.attempt, clock: launch.clock.clone(), corrected: launch.corrected, finished }
     }
 
     fn ended(&mut self, result: Finished) {
@@ -74,7 +76,8 @@ impl Drop for Report {
         if std::thread::panicking() {
             let message = "the probe panicked; please report it".to_owned();
             let (attempt, now) = (self.attempt, self.clock.now());
-            self.ended(Finished::failed(attempt, now, Failure::Unreadable, message));
+            let failed = Finished::failed(attempt, now, Failure::Unreadable, message);
+            self.ended(Finished { corrected: self.corrected, ..failed });
         }
     }
 }
@@ -82,6 +85,7 @@ impl Drop for Report {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::Clock;
     use tidewatch_core::engine::reason::Reason;
     use tidewatch_core::planning::policy::Policy;
     use tidewatch_core::source_id::SourceId;
@@ -99,7 +103,12 @@ mod tests {
             reason: Reason::default(),
             forecast: None,
         };
-        let report = |id| Report::new(attempt(id), Clock::wall(), finished.clone());
+        let report = |id| Report {
+            attempt: attempt(id),
+            clock: SteadyClock::of(&Clock::wall()),
+            corrected: Span::ZERO,
+            finished: finished.clone(),
+        };
         let (panics, waits) = (report(7), report(8));
         let panicked = tokio::spawn(async move {
             let _report = panics;

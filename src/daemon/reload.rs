@@ -134,8 +134,12 @@ impl Reloader {
         self.rename(&mut diff, &mut added, &mut changed, at).await?;
         let synced = self.sync(&added, &changed, &diff.removed, at).await?;
         let usual = startup::usual(&new);
+        let corrected = self.reader.corrected().await?;
         let added = self.added(added, &synced, &usual, at).await?;
         let changed = self.changed(changed, &synced, &usual, at).await?;
+        if self.reader.corrected().await? != corrected {
+            return Err(Refused("the clock was set during the reload; reload again".to_owned()));
+        }
         // Set before the new source list is applied, so that no plan uses the old parameters.
         let planning = planner::params(&new);
         let replan = *planning != **self.settings.planning.borrow()
@@ -161,6 +165,7 @@ impl Reloader {
             added,
             changed,
             removed: synced.removed,
+            corrected,
             learning,
             rules,
             replan,
@@ -238,7 +243,7 @@ impl Reloader {
         let mut probes = self.reader.probes_since(&revived).await?;
         let ids: Vec<SourceId> = revived.into_iter().map(|(id, _)| id).collect();
         let mut connection = self.reader.connection().await?;
-        let mut memories = load::remembered_of(&mut connection, &ids).await?;
+        let mut memories = load::remembered_of(&mut connection, &ids, at).await?;
         drop(connection);
         let known = |source: Arc<SourceConfig>| {
             let &id = synced.ids.get(&source.name)?;

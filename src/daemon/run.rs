@@ -14,6 +14,7 @@ use crate::deliver::dispatcher::Dispatcher;
 use crate::fetch::client::Fetcher;
 use crate::fetch::error::FetchError;
 use crate::store::StoreError;
+use crate::store::clock::ClockSeen;
 use crate::store::files::OpenedFiles;
 use crate::store::reader::Reader;
 use crate::store::record::EventRecord;
@@ -31,6 +32,7 @@ use super::record::RecordTo;
 use super::refit::{RefitParams, Refitter};
 use super::reload::{Reloader, SettingsSenders};
 use super::scheduler::{Channels, Progress, Scheduler};
+use super::startup::Loaded;
 use super::{descriptors, notify, prober, retention};
 
 /// The inputs of a daemon.
@@ -160,8 +162,11 @@ struct Tasks {
     last_fit: Refitter,
 }
 
-/// Stores the start event and the names of the configured rules.
-fn note_start(config: &Config, now: Timestamp, writes: &mpsc::UnboundedSender<Write>) {
+/// Stores the start event and the names of the configured rules, and begins to correct the times of sources.
+fn note_start(config: &Config, loaded: &Loaded, now: Timestamp, writes: &mpsc::UnboundedSender<Write>) {
+    if loaded.clock.sources_behind() {
+        let _ = writes.send(Write::CorrectSources { after: 0 });
+    }
     let detail = Some(format!("tidewatch {}", env!("CARGO_PKG_VERSION")));
     let _ = writes.send(Write::Event(EventRecord { at: now, kind: "started", source: None, detail }));
     let _ = writes.send(Write::Rules(config.rules.names()));
@@ -183,7 +188,7 @@ async fn start(setup: DaemonSetup, begun: Begun, store: &Path) -> Result<Tasks, 
     let (writer, WriterHandle { writes, receipts, health }) = Writer::new(connection);
     let (stop_writer, writer_stopped) = oneshot::channel();
     let writer = tokio::spawn(writer.run(writer_stopped));
-    note_start(&config, clock.now(), &writes);
+    note_start(&config, &loaded, clock.now(), &writes);
     let (launches, to_launch) = mpsc::unbounded_channel();
     let (finished, has_finished) = mpsc::unbounded_channel();
     let (control, controls) = mpsc::unbounded_channel();
@@ -204,8 +209,7 @@ async fn start(setup: DaemonSetup, begun: Begun, store: &Path) -> Result<Tasks, 
         deliver: Arc::clone(&deliver),
     };
     let rules = Arc::clone(&config.rules);
-    let mut scheduler =
-        Scheduler::new(loaded.engine, loaded.roster, clock.clone(), Some(fetcher.clone()), rules, channels);
+    let mut scheduler = Scheduler::new(loaded, clock.clone(), Some(fetcher.clone()), rules, channels);
     let counters = scheduler.activity();
     let recording = record.map(|to| begin_recording(&mut scheduler, to)).transpose()?;
     let (posts, fetcher_of_posts) = watch::channel(fetcher);
@@ -282,6 +286,7 @@ impl Tasks {
             }
             let stopped = EventRecord { at: clock.now(), kind: "stopped", source: None, detail: None };
             let _ = self.writes.send(Write::Event(stopped));
+            let _ = self.writes.send(Write::ClockSeen(ClockSeen::now(clock)));
             let _ = self.stop_writer.send(());
             match patience(LAST_WRITES, &mut self.writer).await {
                 Ok(Ok(Ok(()))) => {}

@@ -15,6 +15,7 @@ use crate::config::address;
 use crate::config::profile::RulesConfig;
 use crate::fetch::client::Fetcher;
 use crate::store::attempts::RequestInputs;
+use crate::store::clock::{ClockSeen, Correction, CorrectionFound};
 use crate::store::record::EventRecord as StoredEvent;
 use crate::store::writer::{Health, Receipt, Write};
 use tidewatch_core::engine::action::{Action, Persist, ProbeResult, Refusal};
@@ -31,7 +32,7 @@ use super::pardon;
 use super::probe::Finished;
 use super::probe_record::probe_record;
 use super::record::{RecordTo, Recording};
-use super::startup::{Roster, learning_of, rule_set};
+use super::startup::{Loaded, Roster, learning_of, rule_set};
 
 /// The scheduler's progress, for the status line and for tests.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -86,6 +87,10 @@ pub struct Scheduler {
     roster: Roster,
     clock: Clock,
     clock_watch: WatchedClock,
+    /// The sum of all corrections of the clock.
+    corrected: Span,
+    /// When it is stored next what the clock shows.
+    clock_seen_at: Timestamp,
     fetcher: Option<Fetcher>,
     rules: Arc<RulesConfig>,
     channels: Channels,
@@ -114,14 +119,16 @@ pub struct Scheduler {
 /// Largest number of messages of a kind that one iteration handles.
 const TOGETHER: usize = 64;
 
+/// How often it is stored what the clock shows.
+const CLOCK_SEEN_EVERY: Span = Span::from_mins(5);
+
 /// Longest real time between two iterations of the loop.
 const IDLE_ITERATION: Duration = Duration::from_millis(500);
 
 impl Scheduler {
     /// A scheduler for this engine.
     pub fn new(
-        engine: Engine,
-        roster: Roster,
+        loaded: Loaded,
         clock: Clock,
         fetcher: Option<Fetcher>,
         rules: Arc<RulesConfig>,
@@ -130,10 +137,14 @@ impl Scheduler {
         // Until the first tick.
         let mut pending = clock.pending_work();
         pending.set(1);
+        let Loaded { engine, roster, clock: corrections, .. } = loaded;
+        let clock_watch = clock.watch();
         Self {
             engine,
             roster,
-            clock_watch: clock.watch(),
+            corrected: corrections.corrected(),
+            clock_seen_at: clock.now() + CLOCK_SEEN_EVERY,
+            clock_watch,
             fetcher,
             rules,
             channels,
@@ -201,21 +212,24 @@ impl Scheduler {
                         self.alarm.set(None);
                     }
                 }
-                () = crate::clock::real_pause(IDLE_ITERATION) => self.watch_clock(),
+                () = crate::clock::real_pause(IDLE_ITERATION) => drop(self.watch_clock()),
             }
         }
     }
 
     /// Passes an event to the engine, and carries out the resulting actions.
     fn handle(&mut self, event: EngineEvent) {
-        self.watch_clock();
-        self.hand_over(event, None);
+        let now = self.watch_clock();
+        self.hand_over(now, event, None);
     }
 
     /// Passes a receipt of the store to the engine. What requests need is kept until they are sent.
     fn committed(&mut self, receipt: Receipt) {
         let committed = match receipt {
-            Receipt::Started(inputs) => {
+            Receipt::Started(mut inputs) => {
+                self.watch_clock();
+                // The clock may have been set since they were read.
+                inputs.iter_mut().for_each(|(_, inputs)| inputs.shift(self.corrected - inputs.corrected));
                 let sources = inputs.iter().map(|(source, _)| *source).collect();
                 self.request_inputs = inputs.into_iter().collect();
                 Committed::Started(sources)
@@ -229,26 +243,29 @@ impl Scheduler {
 
     /// Passes the end of a probe to the engine. Its observation is stored together with the engine's
     /// result.
-    fn end(&mut self, finished: Box<Finished>) {
-        self.watch_clock();
-        self.hand_over(EngineEvent::ProbeEnded(Box::new(finished.report())), Some(finished));
+    fn end(&mut self, mut finished: Box<Finished>) {
+        let now = self.watch_clock();
+        finished.shift(self.corrected - finished.corrected, now);
+        self.hand_over(now, EngineEvent::ProbeEnded(Box::new(finished.report())), Some(finished));
     }
 
-    /// Reports a change of the wall clock to the engine, before any later event.
-    fn watch_clock(&mut self) {
-        if let Some(by) = self.clock_watch.jumped() {
-            let (which_way, by_how_much) = match by < Span::ZERO {
-                true => ("back", Span::ZERO - by),
-                false => ("forward", by),
-            };
-            tracing::warn!("the clock was set {which_way} by {by_how_much}; the schedule moves with it");
-            self.hand_over(EngineEvent::ClockSet { by }, None);
+    /// Reports a change of the wall clock to the engine, before any later event. Returns the time.
+    fn watch_clock(&mut self) -> Timestamp {
+        let (now, set_by) = self.clock_watch.read();
+        if let Some(by) = set_by {
+            self.corrected = self.corrected + by;
+            self.request_inputs.values_mut().for_each(|inputs| inputs.shift(by));
+            self.hand_over(now, EngineEvent::ClockSet { by }, None);
+            self.clock_seen_at = now + CLOCK_SEEN_EVERY;
+        } else if now >= self.clock_seen_at {
+            self.write(Write::ClockSeen(ClockSeen::now(&self.clock)));
+            self.clock_seen_at = now + CLOCK_SEEN_EVERY;
         }
+        now
     }
 
-    fn hand_over(&mut self, event: EngineEvent, mut ended: Option<Box<Finished>>) {
+    fn hand_over(&mut self, now: Timestamp, event: EngineEvent, mut ended: Option<Box<Finished>>) {
         let mut actions = std::mem::take(&mut self.actions);
-        let now = self.clock.now();
         let recorded_event = self.recording.as_ref().map(|_| event.clone());
         if let EngineEvent::PlansReady(ready) = &event {
             self.planning = self.planning.saturating_sub(ready.requests);
@@ -283,8 +300,10 @@ impl Scheduler {
                 let Some(spec) = self.roster.get(&attempt.source).cloned() else { return };
                 let launch = Launch {
                     attempt,
+                    clock: self.clock_watch.steady(),
                     inputs: self.request_inputs.remove(&attempt.source).unwrap_or_default(),
                     spec,
+                    corrected: self.corrected,
                     fetcher: self.fetcher.clone(),
                     host_spacing: self.engine.params().host_spacing,
                     rules: Arc::clone(&self.rules),
@@ -349,10 +368,10 @@ impl Scheduler {
             }
             Persist::Load(load) => Write::Load(load),
             Persist::Price(price) => Write::Price(price),
-            Persist::ClockSet { by, at, since } => {
-                self.write(Write::Shift { by, since });
-                let detail = Some(by.to_string());
-                Write::Event(StoredEvent { at, kind: "clock_set", source: None, detail })
+            Persist::ClockSet { by, at } => {
+                let correction = Correction { at, by, found: CorrectionFound::Running };
+                tracing::warn!("the clock was {correction}; the schedule moves with it");
+                Write::ClockSet(correction, ClockSeen::now(&self.clock))
             }
         };
         self.write(write);
@@ -424,7 +443,13 @@ impl Scheduler {
             self.fetcher = new.fetcher;
         }
         let mut added = Vec::with_capacity(new.added.len());
+        let now = self.watch_clock();
+        let by = self.corrected - new.corrected;
         for (mut known, spec) in new.added {
+            if by != Span::ZERO {
+                known.memory.shift(by, now);
+                known.probes.iter_mut().for_each(|at| *at += by);
+            }
             let before = self.roster.insert(known.id, spec.clone());
             // The source was removed and added again with another URL, while a probe of the old URL is in
             // progress.
@@ -434,7 +459,8 @@ impl Scheduler {
             added.push(known);
         }
         let mut changed = Vec::with_capacity(new.changed.len());
-        for (change, spec) in new.changed {
+        for (mut change, spec) in new.changed {
+            change.probes.iter_mut().for_each(|at| *at += by);
             self.roster.insert(change.id, spec);
             changed.push(change);
         }

@@ -15,10 +15,10 @@ use crate::config::configuration::Config;
 use crate::config::profile::RulesConfig;
 use crate::config::source::SourceConfig;
 use crate::fetch::host_group::host_group;
+use crate::store::clock::{ClockSeen, StoredClock};
 use crate::store::load::{self, Remembered, StoredState};
 use crate::store::{Connection, StoreError, rules};
 use tidewatch_core::engine::event::{KnownSource, Moved};
-use tidewatch_core::engine::fleet_price::FleetPrice;
 use tidewatch_core::engine::loading::Loader;
 use tidewatch_core::engine::params::{SourcePrice, Terms};
 use tidewatch_core::engine::rule_counts::{RuleSet, RuleState};
@@ -162,18 +162,24 @@ pub struct Loaded {
     pub roster: Roster,
     /// Sources without a stored due time.
     pub unscheduled: Vec<SourceId>,
+    /// The corrections of the clock so far.
+    pub clock: StoredClock,
 }
 
 /// Builds an engine with all configured sources that are stored.
 pub async fn load_engine(
     config: &Config,
     connection: &mut Connection,
-    now: Timestamp,
+    seen: &ClockSeen,
 ) -> Result<Loaded, StoreError> {
-    let mut startup = Startup::new(config, load::stored_state(connection).await?, now);
-    load::each(connection, now, now - longest_budget_span(config), |remembered| startup.take(remembered))
-        .await?;
-    let states = if config.rules.is_empty() { Vec::new() } else { rules::states(connection).await? };
+    let now = seen.reading.now;
+    let stored = load::stored_state(connection, seen).await?;
+    let clock = stored.clock.clone();
+    let mut startup = Startup::new(config, stored, now);
+    let since = now - longest_budget_span(config);
+    load::each(connection, &clock, now, since, |remembered| startup.take(remembered)).await?;
+    let mut states = if config.rules.is_empty() { Vec::new() } else { rules::states(connection).await? };
+    states.iter_mut().for_each(|state| state.shift(clock.unrecorded()));
     Ok(startup.done(&config.rules, &states))
 }
 
@@ -195,7 +201,7 @@ const AT_A_TIME: usize = 20_000;
 #[derive(Debug)]
 pub struct Startup<'c> {
     now: Timestamp,
-    set_back: Span,
+    clock: StoredClock,
     /// After a restore each source may have been probed until now; that is counted as one probe.
     restored: Option<Timestamp>,
     usual: Arc<Learning>,
@@ -213,12 +219,8 @@ impl<'c> Startup<'c> {
     /// Starts without sources.
     pub fn new(config: &'c Config, stored: StoredState, now: Timestamp) -> Self {
         let mut loader = Loader::new(config.fleet.clone(), stored.seed, now);
-        // The store contains a later time than now: the clock was set back while the daemon was stopped.
-        // All times move back with it, so that limits hold and no source is blocked for years.
-        let latest = stored.latest.filter(|&latest| latest > now);
-        let set_back = latest.map_or(Span::ZERO, |latest| now - latest);
         for (host, paused_until, crawl_delay) in &stored.hosts {
-            loader.host(host, paused_until.map(|until| until + set_back), *crawl_delay);
+            loader.host(host, *paused_until, *crawl_delay);
         }
         for (origin, delay) in &stored.crawl_delays {
             if let Ok(url) = Url::parse(origin) {
@@ -226,13 +228,13 @@ impl<'c> Startup<'c> {
             }
         }
         if let Some(price) = stored.price {
-            loader.price(FleetPrice { at: price.at + set_back, ..price });
+            loader.price(price);
         }
         // Before the first start that is now.
         let first_start = |at: Timestamp| if at.as_millis() == 0 { now } else { at.min(now) };
         Self {
             now,
-            set_back,
+            clock: stored.clock,
             restored: stored.restored.map(first_start),
             usual: usual(config),
             sources: config.sources.iter().map(|source| (source.name.as_str(), source)).collect(),
@@ -250,18 +252,13 @@ impl<'c> Startup<'c> {
         let Remembered { id, name, mut memory, answered_at, mut probes } = remembered;
         let Some(source) = self.sources.get(name.as_str()) else { return };
         let spec = spec_by(&self.usual, source, memory.adopted_url.as_deref());
-        let first = memory.due == Due::Unscheduled;
-        if !first {
-            memory.shift(self.set_back);
-        }
         // The first probe is due within the minimum spacing. A later due time results from a changed clock.
-        let first = first
+        let first = memory.due == Due::Unscheduled
             || memory.last_probe.is_none()
                 && memory.due.at().is_some_and(|due| due > self.now + source.budget.min_spacing);
         if first {
             memory.due = Due::Unscheduled;
         }
-        probes.iter_mut().for_each(|at| *at += self.set_back);
         probes.extend(self.restored);
         let mut terms = terms(source, &spec.url());
         match self.hosts.get(&terms.host.key) {
@@ -288,7 +285,12 @@ impl<'c> Startup<'c> {
         if !rules.is_empty() {
             self.loader.rules(rule_set(rules, &self.roster), states);
         }
-        Loaded { engine: self.loader.finish(), roster: self.roster, unscheduled: self.unscheduled }
+        Loaded {
+            engine: self.loader.finish(),
+            roster: self.roster,
+            unscheduled: self.unscheduled,
+            clock: self.clock,
+        }
     }
 }
 

@@ -13,8 +13,7 @@ use tokio::task::{Id, JoinSet};
 use crate::clock::{Clock, real_pause};
 use crate::config::target::TargetConfig;
 use crate::fetch::client::Fetcher;
-use crate::store::StoreError;
-use crate::store::load::stored_state;
+use crate::store::load::seed;
 use crate::store::reader::Reader;
 use crate::store::writer::Write;
 
@@ -95,7 +94,7 @@ impl Dispatcher {
     async fn seed(&self) -> u64 {
         let read = async {
             let mut connection = self.reader.connection().await?;
-            Ok::<_, StoreError>(stored_state(&mut connection).await?.seed)
+            seed(&mut connection).await
         };
         read.await.unwrap_or_default()
     }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::clock::Clock;
+use crate::clock::{Clock, SteadyClock};
 use crate::config::target::TargetConfig;
 use crate::fetch::client::Fetcher;
 use crate::store::StoreError;
@@ -132,11 +132,15 @@ impl TargetWorker {
         document: String,
         failures: &mut Failures,
     ) -> Result<(), ChannelClosed> {
-        let tried_at = self.clock.now();
+        // The clock may be set during the attempt: what was read before is by the old one.
+        let clock = SteadyClock::of(&self.clock);
+        let tried_at = clock.now();
         let shipment = Shipment { id: row.id, key: row.key.clone(), document };
         let outcome = self.attempt(Arc::clone(target), shipment).await;
-        let now = self.clock.now();
-        let settled = settled(outcome, &row, (tried_at, now), target.give_up, self.seed);
+        let set_by = clock.set_since();
+        let settled =
+            settled(outcome, &row, (tried_at, clock.now()), target.give_up, self.seed).after(set_by);
+        let (tried_at, now) = (tried_at + set_by, clock.now() + set_by);
         failures.note(&row, &settled, now, self.seed);
         self.log(&row, &settled, failures.count);
         let event = match &settled {

@@ -9,7 +9,7 @@ use sqlx::{Row, SqliteConnection};
 use tidewatch_core::engine::action::Attempt;
 use tidewatch_core::model::silence::LearnedUntil;
 use tidewatch_core::source_id::SourceId;
-use tidewatch_core::time::Timestamp;
+use tidewatch_core::time::{Span, Timestamp};
 
 use super::json_rows::{from_hex, read_text, text_of};
 use super::record::{StoredColumns, UnreadDocument};
@@ -43,8 +43,27 @@ pub struct RequestInputs {
     pub page_read_as: Option<u64>,
     /// Whether items of the source were deleted: one that is not known may be old.
     pub items_forgotten: bool,
+    /// The corrections of the clock that these times include.
+    pub corrected: Span,
     /// What need not be written again.
     pub stored: StoredColumns,
+}
+
+impl RequestInputs {
+    /// Moves the times after the clock was set.
+    pub fn shift(&mut self, by: Span) {
+        self.corrected = self.corrected + by;
+        self.last_answer = self.last_answer.map(|at| at + by);
+        self.learned = self.learned.map(|learned| moved(learned, by));
+    }
+}
+
+/// What the model has learned, by a clock that was set. It is reviewed: hours are others.
+pub fn moved(learned: LearnedUntil, by: Span) -> LearnedUntil {
+    match by == Span::ZERO {
+        true => learned,
+        false => LearnedUntil { at: learned.at + by, ..learned }.reviewed_next(),
+    }
 }
 
 /// Stores probes that are about to be sent.
@@ -113,7 +132,7 @@ pub(super) async fn request_inputs(
              body_hash, iif(moved, NULL, last_look_at), newest_at, learned_until, review_at, review_settings,
              state_hash, found_per_hour,
              EXISTS (SELECT 1 FROM bursts WHERE source_id = sources.id AND ended_at IS NULL), known_items, cut_at,
-             items_forgotten IS NOT NULL, unread, unread_within, page_read_as))
+             items_forgotten IS NOT NULL, unread, unread_within, page_read_as, clock_ms))
          FROM sources WHERE id IN (SELECT value FROM jsonb_each(?))",
     )
     .bind(text_of(ids)?)
@@ -147,6 +166,7 @@ struct InputsRow {
     unread: Option<String>,
     unread_within: Option<String>,
     page_read_as: Option<i64>,
+    clock_ms: i64,
 }
 
 impl InputsRow {
@@ -179,6 +199,7 @@ impl InputsRow {
                 .unread
                 .zip(self.unread_within)
                 .map(|(error, within)| UnreadDocument { error, within }),
+            corrected: Span::from_millis(self.clock_ms),
         }
     }
 }

@@ -11,11 +11,13 @@ use tidewatch_core::engine::action::{AdoptedPlan, Attempt, DueChange};
 use tidewatch_core::source_id::SourceId;
 
 use super::record::{EventRecord, ProbeRecord};
-use super::{attempts, ended, events, plans, rules};
+use super::{attempts, clock_set, ended, events, plans, rules};
 
 /// Writes that are not written yet.
 #[derive(Debug, Default)]
 pub(super) struct WriteBatch<'w> {
+    /// The rows of some sources do not include all corrections of the clock.
+    behind: bool,
     sources: HashSet<SourceId>,
     started: Vec<&'w Attempt>,
     cancelled: Vec<SourceId>,
@@ -27,6 +29,11 @@ pub(super) struct WriteBatch<'w> {
 }
 
 impl<'w> WriteBatch<'w> {
+    /// Whether the rows of some sources do not include all corrections of the clock.
+    pub(super) fn behind(&mut self, behind: bool) {
+        self.behind = behind;
+    }
+
     /// Probes about to be sent.
     pub(super) async fn start(
         &mut self,
@@ -108,7 +115,13 @@ impl<'w> WriteBatch<'w> {
 
     /// Writes what was collected.
     pub(super) async fn write(&mut self, connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
-        let Self { started, cancelled, ended, due, plans, events, .. } = std::mem::take(self);
+        let behind = self.behind;
+        let Self { sources, started, cancelled, ended, due, plans, events, .. } =
+            std::mem::replace(self, Self { behind, ..Self::default() });
+        if behind {
+            clock_set::correct(connection, &sources.iter().map(|source| source.0).collect::<Vec<_>>())
+                .await?;
+        }
         let over = cancelled.into_iter().chain(ended.iter().map(|record| record.attempt.source));
         attempts::delete(connection, over).await?;
         attempts::insert(connection, &started).await?;

@@ -58,9 +58,13 @@ pub(super) async fn insert(connection: &mut SqliteConnection, records: &[&ProbeR
 
 /// Adds the probes to the log. Returns the number of the first; the others follow in order.
 async fn log(connection: &mut SqliteConnection, records: &[&ProbeRecord]) -> Result<i64> {
-    let first: i64 = sqlx::query_scalar("SELECT coalesce(max(id), 0) + 1 FROM probes")
-        .fetch_one(&mut *connection)
-        .await?;
+    let first: i64 = sqlx::query_scalar(
+        // Not a number that a correction of the clock counts as earlier: the log may have been emptied.
+        "SELECT max(coalesce((SELECT max(id) FROM probes), 0),
+                    coalesce((SELECT max(last_probe) FROM clock_corrections), 0)) + 1",
+    )
+    .fetch_one(&mut *connection)
+    .await?;
     let rows: Vec<_> = (first..)
         .zip(records)
         .map(|(probe, record)| {
@@ -74,7 +78,6 @@ async fn log(connection: &mut SqliteConnection, records: &[&ProbeRecord]) -> Res
                 attempt.source.0,
                 attempt.due.as_millis(),
                 attempt.started.as_millis(),
-                // The clock may have been set back meanwhile.
                 (record.finished.as_millis() - attempt.started.as_millis()).max(0),
                 record.outcome.name(),
                 record.http_status,

@@ -29,13 +29,29 @@ pub(super) async fn write(
     Ok(())
 }
 
-/// The price that was stored last.
-pub(super) async fn last(connection: &mut SqliteConnection) -> Result<Option<FleetPrice>, sqlx::Error> {
+/// After the clock was set by `by` to `now`: the last price has a row by the new clock.
+pub(super) async fn shift(
+    connection: &mut SqliteConnection,
+    by: Span,
+    now: Timestamp,
+) -> Result<(), sqlx::Error> {
+    if let Some(price) = last(connection, now - by).await? {
+        write(connection, &FleetPrice { at: price.at + by, ..price }).await?;
+    }
+    Ok(())
+}
+
+/// The last price of before `now`. Later ones are of a clock that was ahead.
+pub(super) async fn last(
+    connection: &mut SqliteConnection,
+    now: Timestamp,
+) -> Result<Option<FleetPrice>, sqlx::Error> {
     let row = sqlx::query(
         "SELECT at, price_hours, at_least_every_ms, shared_per_hour, fixed_per_hour,
                 shared_sent, shared_expected, fixed_sent, fixed_expected
-         FROM fleet_prices ORDER BY at DESC LIMIT 1",
+         FROM fleet_prices WHERE at <= ? ORDER BY at DESC LIMIT 1",
     )
+    .bind(now.as_millis())
     .fetch_optional(connection)
     .await?;
     Ok(row.map(|row| {

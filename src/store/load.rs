@@ -13,6 +13,7 @@ use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 
 use super::StoreError;
+use super::clock::{ClockSeen, LogPeriod, StoredClock};
 use super::fleet_prices;
 use super::json_rows::read_text;
 use super::source_row::{self, SourceRow};
@@ -25,8 +26,8 @@ pub struct StoredState {
     pub hosts: Vec<(HostGroup, Option<Timestamp>, Span)>,
     /// Origins, and the crawl delay that their robots.txt asks for.
     pub crawl_delays: Vec<(String, Span)>,
-    /// The latest start of a logged probe. If it is in the future, the clock was set back.
-    pub latest: Option<Timestamp>,
+    /// The corrections of the clock.
+    pub clock: StoredClock,
     /// Seed of the jitter.
     pub seed: u64,
     /// The price that was stored last.
@@ -121,35 +122,47 @@ async fn recover(connection: &mut SqliteConnection, now: Timestamp) -> Result<u6
     Ok(done.rows_affected())
 }
 
-/// The stored state that belongs to no single source.
-pub async fn stored_state(connection: &mut SqliteConnection) -> Result<StoredState, StoreError> {
-    let mut stored = StoredState::default();
+/// The stored state that belongs to no single source, by the clock as it is now.
+pub async fn stored_state(
+    connection: &mut SqliteConnection,
+    now: &ClockSeen,
+) -> Result<StoredState, StoreError> {
+    let clock = StoredClock::read_at(connection, now).await?;
+    let by = clock.unrecorded();
+    let mut stored = StoredState { clock, ..StoredState::default() };
     for row in sqlx::query("SELECT host, public, paused_until, crawl_delay_ms FROM hosts")
         .fetch_all(&mut *connection)
         .await?
     {
         let host = HostGroup { key: row.get::<String, _>(0).into(), public: row.get(1) };
         let paused_until: Option<i64> = row.get(2);
-        stored.hosts.push((host, paused_until.map(Timestamp::from_millis), Span::from_millis(row.get(3))));
+        stored.hosts.push((
+            host,
+            paused_until.map(|until| Timestamp::from_millis(until) + by),
+            Span::from_millis(row.get(3)),
+        ));
     }
     let delays = "SELECT origin, crawl_delay_ms FROM robots WHERE crawl_delay_ms > 0";
     for row in sqlx::query(delays).fetch_all(&mut *connection).await? {
         stored.crawl_delays.push((row.get(0), Span::from_millis(row.get(1))));
     }
-    // Events are not considered: they keep their time when the clock is set.
-    let latest: Option<i64> =
-        sqlx::query_scalar("SELECT max(started_at) FROM probes").fetch_one(&mut *connection).await?;
-    stored.latest = latest.map(Timestamp::from_millis);
-    stored.price = fleet_prices::last(&mut *connection).await?;
+    let price = fleet_prices::last(&mut *connection, now.reading.now - by).await?;
+    stored.price = price.map(|price| FleetPrice { at: price.at + by, ..price });
     let restored: Option<i64> = sqlx::query_scalar("SELECT value FROM meta WHERE key = ?")
         .bind(RESTORED)
         .fetch_optional(&mut *connection)
         .await?;
-    stored.restored = restored.map(Timestamp::from_millis);
+    // Zero before the first start.
+    stored.restored = restored.map(|at| Timestamp::from_millis(at) + if at == 0 { Span::ZERO } else { by });
+    stored.seed = seed(connection).await?;
+    Ok(stored)
+}
+
+/// The seed of the jitter of this installation.
+pub async fn seed(connection: &mut SqliteConnection) -> Result<u64, StoreError> {
     let seed: i64 =
         sqlx::query_scalar("SELECT value FROM meta WHERE key = 'seed'").fetch_one(connection).await?;
-    stored.seed = seed as u64;
-    Ok(stored)
+    Ok(seed as u64)
 }
 
 /// Sources per page: all rows of a million sources would take more memory than the engine.
@@ -159,20 +172,25 @@ const PAGE: i64 = 2_000;
 /// the column `recent`. It returns one JSON text, which is several times faster than single rows.
 fn query_for(recent: &str, rest: &str) -> String {
     format!(
-        "SELECT json_group_array(json_array(id, name, validators_url, recent, json_array({})))
-         FROM (SELECT id, name, validators_url, {recent} AS recent, {} FROM sources {rest})",
+        "SELECT json_group_array(json_array(id, name, validators_url, recent, clock_ms, json_array({})))
+         FROM (SELECT id, name, validators_url, {recent} AS recent, clock_ms, {} FROM sources {rest})",
         *source_row::NAMES,
         *source_row::AS_READ,
     )
 }
 
-static A_PAGE: LazyLock<String> = LazyLock::new(|| {
-    query_for(
-        "(SELECT group_concat(started_at + duration_ms) FROM probes
-          WHERE source_id = sources.id AND started_at >= ?2 AND uncharged IS NULL)",
-        "WHERE id > ?1 AND state <> 'removed' ORDER BY id LIMIT ?3",
-    )
-});
+fn a_page(clock: &StoredClock, since: Timestamp) -> String {
+    let ends = |period: LogPeriod| {
+        format!(
+            "coalesce((SELECT group_concat(started_at + duration_ms + {}) FROM probes
+                       WHERE source_id = sources.id AND {} AND uncharged IS NULL), '')",
+            period.shift.as_millis(),
+            period.condition("?2"),
+        )
+    };
+    let ends: Vec<String> = clock.periods(since).into_iter().map(ends).collect();
+    query_for(&ends.join(" || ',' || "), "WHERE id > ?1 AND state <> 'removed' ORDER BY id LIMIT ?3")
+}
 
 static BY_NUMBER: LazyLock<String> =
     LazyLock::new(|| query_for("NULL", "WHERE id IN (SELECT value FROM json_each(?))"));
@@ -184,22 +202,25 @@ struct StoredMemory {
     name: String,
     validators_url: Option<String>,
     recent: Option<String>,
+    clock_ms: i64,
     row: SourceRow,
 }
 
 /// Passes every source that is not removed to `take`, by ascending number, with its probes since `since`.
 pub async fn each(
     connection: &mut SqliteConnection,
+    clock: &StoredClock,
     now: Timestamp,
     since: Timestamp,
     mut take: impl FnMut(Remembered),
 ) -> Result<(), StoreError> {
     let mut after = i64::MIN;
+    let statement = a_page(clock, since);
     // A longer window has more probes per source, so a page has fewer sources.
     let weeks = (now - since).as_millis() / Span::from_days(7).as_millis();
     let page = (PAGE / weeks.max(1)).max(20);
     loop {
-        let text: String = sqlx::query_scalar(AssertSqlSafe(A_PAGE.as_str()))
+        let text: String = sqlx::query_scalar(AssertSqlSafe(statement.as_str()))
             .bind(after)
             .bind(since.as_millis())
             .bind(page)
@@ -208,7 +229,7 @@ pub async fn each(
         let page: Vec<StoredMemory> = read_text(&text)?;
         let Some(last) = page.last() else { return Ok(()) };
         after = last.id;
-        page.into_iter().for_each(|stored| take(stored.remembered()));
+        page.into_iter().for_each(|stored| take(stored.remembered(clock, now)));
     }
 }
 
@@ -216,8 +237,9 @@ pub async fn each(
 pub async fn remembered(
     connection: &mut SqliteConnection,
     id: SourceId,
+    now: Timestamp,
 ) -> Result<SourceMemory, StoreError> {
-    let mut memories = remembered_of(connection, &[id]).await?;
+    let mut memories = remembered_of(connection, &[id], now).await?;
     memories.remove(&id).ok_or(StoreError::Sql(sqlx::Error::RowNotFound))
 }
 
@@ -225,7 +247,9 @@ pub async fn remembered(
 pub async fn remembered_of(
     connection: &mut SqliteConnection,
     ids: &[SourceId],
+    now: Timestamp,
 ) -> Result<HashMap<SourceId, SourceMemory>, StoreError> {
+    let clock = StoredClock::read(connection).await?;
     let mut memories = HashMap::with_capacity(ids.len());
     let ids: Vec<i64> = ids.iter().map(|id| id.0).collect();
     for chunk in ids.chunks(usize::try_from(PAGE).unwrap_or(1)) {
@@ -234,21 +258,31 @@ pub async fn remembered_of(
             .fetch_one(&mut *connection)
             .await?;
         let stored: Vec<StoredMemory> = read_text(&text)?;
-        memories.extend(stored.into_iter().map(|stored| (SourceId(stored.id), stored.row.memory())));
+        memories.extend(stored.into_iter().map(|stored| (SourceId(stored.id), stored.memory(&clock, now))));
     }
     Ok(memories)
 }
 
 impl StoredMemory {
-    fn remembered(self) -> Remembered {
-        let recent = self.recent.as_deref().unwrap_or_default();
-        let ends = recent.split(',').filter_map(|end| end.parse().ok());
+    /// Its state by the clock as it is now.
+    fn memory(self, clock: &StoredClock, now: Timestamp) -> SourceMemory {
+        let behind = clock.corrected() - Span::from_millis(self.clock_ms);
+        let mut memory = self.row.memory();
+        if behind != Span::ZERO {
+            memory.shift(behind, now);
+        }
+        memory
+    }
+
+    fn remembered(mut self, clock: &StoredClock, now: Timestamp) -> Remembered {
+        let recent = self.recent.take();
+        let ends = recent.as_deref().unwrap_or_default().split(',').filter_map(|end| end.parse().ok());
         Remembered {
             id: SourceId(self.id),
-            name: self.name,
-            memory: self.row.memory(),
-            answered_at: self.validators_url,
+            name: std::mem::take(&mut self.name),
+            answered_at: self.validators_url.take(),
             probes: ends.map(Timestamp::from_millis).collect(),
+            memory: self.memory(clock, now),
         }
     }
 }

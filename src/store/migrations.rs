@@ -13,7 +13,7 @@ macro_rules! file {
 }
 
 /// All files of `migrations/`, oldest first. A file is never changed after a release.
-const FILES: [(&str, &str); 25] = [
+const FILES: [(&str, &str); 26] = [
     file!("0001_store"),
     file!("0002_rhythm"),
     file!("0003_plans"),
@@ -35,6 +35,7 @@ const FILES: [(&str, &str); 25] = [
     file!("0019_estimates"),
     file!("0020_last_items"),
     file!("0021_bounds"),
+    file!("0022_clock"),
     file!("0023_network"),
     file!("0025_page_read_as"),
     file!("0026_lines"),

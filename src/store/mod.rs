@@ -7,6 +7,8 @@
 pub mod attempts;
 pub mod backup;
 mod batch;
+pub mod clock;
+pub mod clock_set;
 pub mod deliveries;
 mod delivery_key;
 mod ended;

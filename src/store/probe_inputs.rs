@@ -10,10 +10,10 @@ use sqlx::sqlite::SqliteRow;
 use tidewatch_core::model::silence::LearnedUntil;
 use tidewatch_core::observe::{Fingerprints, StoredView};
 use tidewatch_core::source_id::SourceId;
-use tidewatch_core::time::Timestamp;
+use tidewatch_core::time::{Span, Timestamp};
 
 use super::StoreError;
-use super::attempts::learned;
+use super::attempts::{learned, moved};
 use super::json_rows::text_of;
 use super::known_items;
 use super::known_rate::KnownRate;
@@ -45,6 +45,18 @@ pub struct ProbeInputs {
     pub rate: Option<KnownRate>,
     /// Time of the latest known update.
     pub newest: Option<Timestamp>,
+    /// The corrections of the clock that these times include.
+    pub corrected: Span,
+}
+
+impl ProbeInputs {
+    /// The same by a clock with these corrections.
+    pub fn by_clock(mut self, corrected: Span) -> Self {
+        let by = corrected - std::mem::replace(&mut self.corrected, corrected);
+        self.seen.last_success = self.seen.last_success.map(|at| at + by);
+        self.learned = self.learned.map(|learned| moved(learned, by));
+        self
+    }
 }
 
 /// Reads what probes need of the store. Clones share their queues.
@@ -99,7 +111,7 @@ impl Reader {
         let numbers = text_of(&ids.iter().map(|id| id.0).collect::<Vec<_>>())?;
         let rows = sqlx::query(
             "SELECT id, last_look_at, pages.fingerprint, moved, bytes, watch, aside, newest_at, diary, habits,
-                    rhythm_test, learned_until, review_at, fitted_at, last_items
+                    rhythm_test, learned_until, review_at, fitted_at, last_items, clock_ms
              FROM sources LEFT JOIN histories ON histories.source_id = id
              LEFT JOIN pages ON pages.source_id = id
              LEFT JOIN fits ON fits.source_id = id
@@ -148,5 +160,6 @@ fn inputs(row: &SqliteRow, items: Fingerprints, rate: Option<KnownRate>) -> Prob
         learned: learned(row, 11),
         fitted_at: time(13),
         rate,
+        corrected: Span::from_millis(row.get(15)),
     }
 }

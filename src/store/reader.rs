@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
-use sqlx::Row;
 use sqlx::sqlite::{SqlitePool, SqlitePoolOptions, SqliteRow};
+use sqlx::{AssertSqlSafe, Row};
 
 use tidewatch_core::engine::event::Pardon;
 use tidewatch_core::model::silence::LearnedUntil;
@@ -13,6 +13,7 @@ use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 
 use super::attempts::RequestInputs;
+use super::clock::{StoredClock, TOTAL};
 use super::record::{RobotsFailures, RobotsRecord};
 use super::{StoreError, attempts, open};
 
@@ -142,12 +143,12 @@ impl Reader {
 
     /// The stored robots.txt of an origin.
     pub async fn robots(&self, origin: &str) -> Result<Option<RobotsRecord>, StoreError> {
-        let row = sqlx::query(
-            "SELECT fetched_at, http_status, body, failed_at, failures, crawl_delay_ms FROM robots WHERE origin = ?",
-        )
-        .bind(origin)
-        .fetch_optional(&self.pool)
-        .await?;
+        let query = format!(
+            "SELECT fetched_at + {TOTAL} - clock_ms, http_status, body, failed_at + {TOTAL} - clock_ms, failures,
+                    crawl_delay_ms
+             FROM robots WHERE origin = ?"
+        );
+        let row = sqlx::query(AssertSqlSafe(query)).bind(origin).fetch_optional(&self.pool).await?;
         Ok(row.map(|row| RobotsRecord {
             origin: origin.to_owned(),
             fetched_at: Timestamp::from_millis(row.get(0)),
@@ -160,24 +161,37 @@ impl Reader {
         }))
     }
 
+    /// The sum of all corrections of the clock.
+    pub async fn corrected(&self) -> Result<Span, StoreError> {
+        Ok(StoredClock::read(&mut *self.connection().await?).await?.corrected())
+    }
+
     /// End times of the probes of these sources, each since its own start time.
     pub async fn probes_since(
         &self,
         sources: &[(SourceId, Timestamp)],
     ) -> Result<HashMap<SourceId, Vec<Timestamp>>, StoreError> {
         let mut probes: HashMap<SourceId, Vec<Timestamp>> = HashMap::new();
-        for chunk in sources.chunks(CHUNK) {
-            let wanted: Vec<_> = chunk.iter().map(|(id, since)| (id.0, since.as_millis())).collect();
-            let rows = sqlx::query(
+        let Some(earliest) = sources.iter().map(|&(_, since)| since).min() else { return Ok(probes) };
+        let mut connection = self.connection().await?;
+        let clock = StoredClock::read(&mut connection).await?;
+        for period in clock.periods(earliest) {
+            let query = format!(
                 "SELECT source_id, started_at + duration_ms FROM json_each(?) AS wanted
-                 CROSS JOIN probes ON source_id = wanted.value ->> 0 AND started_at >= wanted.value ->> 1
+                 CROSS JOIN probes ON source_id = wanted.value ->> 0 AND {}
                      AND uncharged IS NULL",
-            )
-            .bind(json!(wanted).to_string())
-            .fetch_all(&self.pool)
-            .await?;
-            for row in rows {
-                probes.entry(SourceId(row.get(0))).or_default().push(Timestamp::from_millis(row.get(1)));
+                period.condition("(wanted.value ->> 1)"),
+            );
+            for chunk in sources.chunks(CHUNK) {
+                let wanted: Vec<_> = chunk.iter().map(|(id, since)| (id.0, since.as_millis())).collect();
+                let rows = sqlx::query(AssertSqlSafe(query.clone()))
+                    .bind(json!(wanted).to_string())
+                    .fetch_all(&mut *connection)
+                    .await?;
+                for row in rows {
+                    let at = Timestamp::from_millis(row.get(1)) + period.shift;
+                    probes.entry(SourceId(row.get(0))).or_default().push(at);
+                }
             }
         }
         Ok(probes)

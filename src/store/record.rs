@@ -340,6 +340,16 @@ pub enum Settled {
     },
 }
 
+impl Settled {
+    /// The same after the clock was set by `by`.
+    pub fn after(mut self, by: Span) -> Self {
+        if let Self::Failed { next_at, .. } = &mut self {
+            *next_at += by;
+        }
+        self
+    }
+}
+
 /// Limits that the user lifted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PardonRecord {

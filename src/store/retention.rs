@@ -8,6 +8,7 @@ use sqlx::{AssertSqlSafe, SqliteConnection};
 use tidewatch_core::time::{Span, Timestamp};
 
 use super::StoreError;
+use super::clock::{LogPeriod, StoredClock};
 use super::json_rows::text_of;
 use super::reader::Reader;
 
@@ -41,7 +42,7 @@ impl DeleteBefore {
 pub struct DeletionClock {
     /// The time of the last deletions.
     pub last: Option<Timestamp>,
-    /// Hours of running since the clock is ahead of that.
+    /// Hours of running since the clock is ahead of that, or far behind it.
     pub hours_ahead: i64,
 }
 
@@ -54,10 +55,13 @@ const TRUSTED_AFTER: i64 = 24;
 impl DeletionClock {
     /// Whether rows may be deleted now, `hours` of running after this was last asked.
     pub fn trusts(&mut self, now: Timestamp, hours: i64) -> bool {
-        let near = self.last.is_some_and(|last| now <= last + AHEAD);
-        if !near && self.hours_ahead + hours < TRUSTED_AFTER {
+        let ahead = self.last.is_none_or(|last| now > last + AHEAD);
+        let behind = self.last.is_some_and(|last| now + AHEAD < last);
+        if (ahead || behind) && self.hours_ahead + hours < TRUSTED_AFTER {
             self.hours_ahead += hours;
-            return false;
+            // To a clock that is behind, as one that starts in 1970, nothing is old. Its time is not noted, or the right
+            // time would be ahead of it.
+            return behind;
         }
         *self = Self { last: Some(now), hours_ahead: 0 };
         true
@@ -135,7 +139,8 @@ const ROBOTS: [&str; 1] = ["DELETE FROM robots WHERE origin IN (
 
 /// A host without a crawl delay whose pause is over long ago says nothing.
 const HOSTS: [&str; 1] = ["DELETE FROM hosts WHERE host IN (
-         SELECT host FROM hosts WHERE crawl_delay_ms = 0 AND coalesce(paused_until, 0) < ? LIMIT ?)"];
+         SELECT host FROM hosts WHERE crawl_delay_ms = 0 AND (paused_until IS NULL OR paused_until < ?)
+         LIMIT ?)"];
 
 /// Deletes some old rows. Returns whether more may remain.
 pub(super) async fn delete_batch(connection: &mut SqliteConnection, before: DeleteBefore) -> Result<bool> {
@@ -176,6 +181,18 @@ pub(super) async fn delete_batch(connection: &mut SqliteConnection, before: Dele
     Ok(more)
 }
 
+/// The statement without rows whose time was given by a clock that was behind, and that are not old by the present one.
+fn of_any_clock(statement: &str) -> String {
+    let (head, tail) = statement.split_once(" < ?").unwrap_or((statement, ""));
+    let column = head.rsplit(' ').next().unwrap_or_default();
+    format!(
+        "{head} < ?1 AND NOT EXISTS (
+             SELECT 1 FROM json_each(?3) AS period WHERE {column} BETWEEN period.value ->> 0 AND period.value ->> 1
+                 AND {column} + (period.value ->> 2) >= ?1){}",
+        tail.replace("LIMIT ?", "LIMIT ?2"),
+    )
+}
+
 /// Runs each statement. Returns whether one deleted as many rows as it may.
 async fn delete(
     connection: &mut SqliteConnection,
@@ -183,11 +200,15 @@ async fn delete(
     before: Option<Timestamp>,
 ) -> Result<bool> {
     let Some(before) = before else { return Ok(false) };
+    let clock = StoredClock::read(connection).await?;
+    let young: Vec<_> = clock.periods_behind(before).iter().map(LogPeriod::times).collect();
+    let young = text_of(&young)?;
     let mut more = false;
     for &statement in statements {
-        let deleted = sqlx::query(statement)
+        let deleted = sqlx::query(AssertSqlSafe(of_any_clock(statement)))
             .bind(before.as_millis())
             .bind(ROWS_AT_A_TIME)
+            .bind(&young)
             .execute(&mut *connection)
             .await?;
         more |= deleted.rows_affected() >= ROWS_AT_A_TIME.unsigned_abs();
@@ -282,8 +303,12 @@ mod tests {
         assert_eq!(clock.hours_ahead, 0);
         // Starts alone are no hours.
         assert!((0..100).all(|_| !clock.trusts(wrong, 0)));
-        // Set back: nothing is old.
+        // Set back: nothing is old. Set right again: not ahead.
+        let last = clock.last;
         assert!(clock.trusts(start - Span::from_days(3_000), 1));
+        assert_eq!(clock.last, last);
+        assert!(clock.trusts(start + Span::from_days(3), 1) && clock.hours_ahead == 0);
+        clock = DeletionClock { last: Some(start), hours_ahead: 0 };
         // Off for a month, and then on for some hours a day.
         let later = start + Span::from_days(30);
         let trusted = (0..25).position(|hours| clock.trusts(later + hour.scaled(f64::from(3 * hours)), 1));

@@ -19,6 +19,7 @@ use tidewatch_core::observe::FeedHints;
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::time::{Span, Timestamp};
 
+use super::clock::TOTAL;
 use super::json_rows::text_of;
 use super::record::{ProbeRecord, StoredColumns};
 
@@ -27,8 +28,10 @@ type Result = std::result::Result<(), sqlx::Error>;
 /// The kind of a column.
 #[derive(PartialEq)]
 enum ColumnKind {
-    /// A time, which is shifted when the clock is set.
+    /// A time, which moves when the clock is set.
     Instant,
+    /// A publisher's date, which moves only if the clock was plainly wrong.
+    Published,
     Value,
 }
 
@@ -153,7 +156,7 @@ columns! {
     moving_since: Option<i64>, Instant, Null, Seldom;
     adopted_url: Option<Text>, Value, Null, Seldom;
     holds: Option<u32>, Value, Null, Seldom;
-    newest_at: Option<i64>, Instant, Null, Seldom;
+    newest_at: Option<i64>, Published, Null, Seldom;
     burst_since: Option<i64>, Instant, Null, Seldom;
     in_bursts: u32, Value, Zero, Seldom;
     quiet_since: Option<i64>, Instant, Null, Seldom;
@@ -210,12 +213,22 @@ fn write_statement(part: ColumnSet) -> String {
     )
 }
 
-static SHIFT: LazyLock<String> = LazyLock::new(|| {
-    let set = list(|Column { name, kind, .. }| {
-        (*kind == ColumnKind::Instant).then(|| format!("{name} = {name} + ?1"))
+static CORRECT: LazyLock<String> = LazyLock::new(|| {
+    let set = list(|Column { name, kind, .. }| match kind {
+        ColumnKind::Value => None,
+        ColumnKind::Instant => Some(format!("{name} = {name} + behind")),
+        // As the engine does.
+        ColumnKind::Published => Some(format!(
+            "{name} = iif({name} > at OR (behind > ?2 AND {name} + behind <= at), min({name} + behind, at), {name})"
+        )),
     });
     format!(
-        "UPDATE sources SET {set}, learned_until = learned_until + ?1, review_at = NULL, state_hash = NULL"
+        "UPDATE sources SET {set}, learned_until = learned_until + behind, review_at = NULL, state_hash = NULL,
+             clock_ms = clock_ms + behind
+         FROM (SELECT id AS one, {TOTAL} - clock_ms AS behind,
+                      (SELECT at FROM clock_corrections ORDER BY id DESC LIMIT 1) AS at
+               FROM sources WHERE id IN (SELECT value FROM json_each(?1)))
+         WHERE sources.id = one AND behind <> 0"
     )
 });
 
@@ -262,9 +275,13 @@ pub(super) async fn write(connection: &mut SqliteConnection, records: &[&ProbeRe
     Ok(())
 }
 
-/// Shifts all times when the clock is set by `by`.
-pub(super) async fn shift(connection: &mut SqliteConnection, by: Span) -> Result {
-    sqlx::query(AssertSqlSafe(SHIFT.as_str())).bind(by.as_millis()).execute(connection).await?;
+/// Moves the times of these sources by the corrections of the clock that they do not include.
+pub(super) async fn correct(connection: &mut SqliteConnection, ids: &str, wrong_clock: Span) -> Result {
+    sqlx::query(AssertSqlSafe(CORRECT.as_str()))
+        .bind(ids)
+        .bind(wrong_clock.as_millis())
+        .execute(connection)
+        .await?;
     Ok(())
 }
 

@@ -17,6 +17,7 @@ use tidewatch_core::planning::budget::Budget;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::Timestamp;
 
+use super::clock::TOTAL;
 use super::json_rows::read_text;
 use super::source_row;
 
@@ -387,14 +388,16 @@ async fn insert(
     rows: &[NewRow<'_>],
     at: Timestamp,
 ) -> Result<(), sqlx::Error> {
-    sqlx::query(
-        "INSERT INTO sources (name, url, kind, policy, group_name, limits, added_at)
-         SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, ?1 FROM json_each(?2)",
-    )
-    .bind(at.as_millis())
-    .bind(json!(rows).to_string())
-    .execute(&mut *connection)
-    .await?;
+    let statement = format!(
+        "INSERT INTO sources (name, url, kind, policy, group_name, limits, added_at, clock_ms)
+         SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, ?1, {TOTAL}
+         FROM json_each(?2)"
+    );
+    sqlx::query(AssertSqlSafe(statement))
+        .bind(at.as_millis())
+        .bind(json!(rows).to_string())
+        .execute(&mut *connection)
+        .await?;
     let names: Vec<&str> = rows.iter().map(|row| row.0).collect();
     log_limits(connection, at, "name IN (SELECT value FROM json_each(?2))", &json!(names).to_string()).await
 }

@@ -1,52 +1,15 @@
 //! Statements that write what belongs to no probe. Each takes plain values and a connection inside a
 //! transaction.
 
-use sqlx::SqliteConnection;
+use sqlx::{AssertSqlSafe, SqliteConnection};
 
 use tidewatch_core::engine::slot_stats::SlotStats;
-use tidewatch_core::time::{Span, Timestamp};
+use tidewatch_core::time::Span;
 
+use super::clock::TOTAL;
 use super::record::{PardonRecord, RobotsRecord};
-use super::{outbox, source_row};
 
 type Result = std::result::Result<(), sqlx::Error>;
-
-/// Shifts all times that limits depend on when the clock is set by `by`, as the engine does in memory. So
-/// limits hold in real time after a restart. Probes before `since` (old clock) no longer count and stay.
-pub(super) async fn shift(connection: &mut SqliteConnection, by: Span, since: Timestamp) -> Result {
-    source_row::shift(connection, by).await?;
-    sqlx::query(
-        "UPDATE rule_states SET executable_since = executable_since + ?1,
-             executable_until = executable_until + ?1",
-    )
-    .bind(by.as_millis())
-    .execute(&mut *connection)
-    .await?;
-    sqlx::query("UPDATE hosts SET paused_until = paused_until + ?")
-        .bind(by.as_millis())
-        .execute(&mut *connection)
-        .await?;
-    sqlx::query(
-        "UPDATE histories SET changed_at = changed_at + ?1, weighed_at = weighed_at + ?1,
-             rhythm_since = rhythm_since + ?1",
-    )
-    .bind(by.as_millis())
-    .execute(&mut *connection)
-    .await?;
-    sqlx::query("UPDATE flights SET due_at = due_at + ?1, started_at = started_at + ?1")
-        .bind(by.as_millis())
-        .execute(&mut *connection)
-        .await?;
-    sqlx::query(
-        "UPDATE probes SET due_at = due_at + ?1, started_at = started_at + ?1, fresh_until = fresh_until + ?1,
-             retry_until = retry_until + ?1 WHERE started_at >= ?2",
-    )
-    .bind(by.as_millis())
-    .bind(since.as_millis())
-    .execute(&mut *connection)
-    .await?;
-    outbox::shift(connection, by).await
-}
 
 /// Stores slot statistics. Replaces a row with the same start, which may occur after the clock was set
 /// back.
@@ -77,19 +40,21 @@ pub(super) async fn load(connection: &mut SqliteConnection, load: &SlotStats) ->
 
 /// Stores a robots.txt.
 pub(super) async fn robots(connection: &mut SqliteConnection, robots: &RobotsRecord) -> Result {
-    sqlx::query(
-        "INSERT OR REPLACE INTO robots (origin, fetched_at, http_status, body, failed_at, failures, crawl_delay_ms)
-         VALUES (?, ?, ?, ?, ?, ?, ?)",
-    )
-    .bind(&robots.origin)
-    .bind(robots.fetched_at.as_millis())
-    .bind(robots.http_status)
-    .bind(&robots.body)
-    .bind(robots.failed.map(|failed| failed.at.as_millis()))
-    .bind(robots.failed.map_or(0, |failed| failed.times))
-    .bind(robots.crawl_delay.map(Span::as_millis))
-    .execute(connection)
-    .await?;
+    let statement = format!(
+        "INSERT OR REPLACE INTO robots
+             (origin, fetched_at, http_status, body, failed_at, failures, crawl_delay_ms, clock_ms)
+         VALUES (?, ?, ?, ?, ?, ?, ?, {TOTAL})"
+    );
+    sqlx::query(AssertSqlSafe(statement))
+        .bind(&robots.origin)
+        .bind(robots.fetched_at.as_millis())
+        .bind(robots.http_status)
+        .bind(&robots.body)
+        .bind(robots.failed.map(|failed| failed.at.as_millis()))
+        .bind(robots.failed.map_or(0, |failed| failed.times))
+        .bind(robots.crawl_delay.map(Span::as_millis))
+        .execute(connection)
+        .await?;
     Ok(())
 }
 

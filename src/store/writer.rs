@@ -17,10 +17,12 @@ use tidewatch_core::engine::action::{AdoptedPlan, Attempt, DueChange};
 use tidewatch_core::engine::fleet_price::FleetPrice;
 use tidewatch_core::engine::slot_stats::SlotStats;
 use tidewatch_core::source_id::SourceId;
-use tidewatch_core::time::{Span, Timestamp};
+use tidewatch_core::time::Timestamp;
 
 use super::attempts::RequestInputs;
 use super::batch::WriteBatch;
+use super::clock::{ClockSeen, Correction};
+use super::clock_set::Behind;
 use super::error::may_pass;
 use super::record::{
     DeliveryRecord, EventRecord, PardonRecord, ProbeRecord, RateRecord, RelearnedRecord, RobotsRecord,
@@ -28,7 +30,7 @@ use super::record::{
 use super::retention::{self, DeleteBefore, DeletionClock};
 use super::rhythm;
 use super::sync::{Listed, Synced};
-use super::{StoreError, attempts, fleet_prices, outbox, rules, sync, write};
+use super::{StoreError, attempts, clock_set, fleet_prices, outbox, rules, sync, write};
 
 /// A write to the store.
 #[derive(Debug)]
@@ -78,12 +80,14 @@ pub enum Write {
         /// Receives the result.
         reply: oneshot::Sender<Synced>,
     },
-    /// The clock was set while the daemon ran.
-    Shift {
-        /// The change of the clock.
-        by: Span,
-        /// Probes before this time (old clock) no longer count.
-        since: Timestamp,
+    /// The clock was set while the daemon ran, and shows this now.
+    ClockSet(Correction, ClockSeen),
+    /// What the clock shows.
+    ClockSeen(ClockSeen),
+    /// Brings the rows of sources after this one up to date with the clock, a part at a time.
+    CorrectSources {
+        /// The last source before them.
+        after: i64,
     },
     /// The result of an attempt to deliver.
     Delivery(DeliveryRecord),
@@ -141,6 +145,10 @@ struct TransactionEffects {
     more_to_prune: Option<DeleteBefore>,
     /// Of the sources whose probes were started.
     request_inputs: HashMap<SourceId, RequestInputs>,
+    /// The rows of some sources do not include all corrections of the clock.
+    behind: bool,
+    /// The sources after this one remain to be corrected.
+    more_to_correct: Option<i64>,
 }
 
 /// Whether writing works.
@@ -161,6 +169,8 @@ pub struct Writer {
     outbox: mpsc::UnboundedSender<Write>,
     receipts: mpsc::UnboundedSender<Receipt>,
     health: watch::Sender<Health>,
+    /// The rows of some sources do not include all corrections of the clock.
+    behind: bool,
 }
 
 /// The channels to and from the writer.
@@ -228,8 +238,14 @@ impl Writer {
         let (writes, inbox) = mpsc::unbounded_channel();
         let (receipts_in, receipts) = mpsc::unbounded_channel();
         let (health_in, health) = watch::channel(Health::Well);
-        let writer =
-            Self { connection, inbox, outbox: writes.clone(), receipts: receipts_in, health: health_in };
+        let writer = Self {
+            connection,
+            inbox,
+            outbox: writes.clone(),
+            receipts: receipts_in,
+            health: health_in,
+            behind: false,
+        };
         (writer, WriterHandle { writes, receipts, health })
     }
 
@@ -285,7 +301,7 @@ impl Writer {
     async fn commit(&mut self, batch: &mut Vec<Write>) -> Result<(), StoreError> {
         let mut pause = FIRST_RETRY;
         let mut written = loop {
-            match try_commit(&mut self.connection, batch).await {
+            match try_commit(&mut self.connection, batch, self.behind).await {
                 Ok(done) => break done,
                 Err(error) if may_pass(&error) => {
                     let message = error.to_string();
@@ -309,6 +325,10 @@ impl Writer {
         if let Some(before) = written.more_to_prune {
             // Queued after newer writes. Fails when stopping, because the inbox is closed then.
             let _ = self.outbox.send(Write::Prune(before));
+        }
+        self.behind = written.behind;
+        if let Some(after) = written.more_to_correct {
+            let _ = self.outbox.send(Write::CorrectSources { after });
         }
         for write in batch.drain(..) {
             // A closed receiver needs no receipt.
@@ -339,10 +359,11 @@ impl Writer {
 async fn try_commit(
     connection: &mut SqliteConnection,
     batch: &[Write],
+    behind: bool,
 ) -> Result<TransactionEffects, sqlx::Error> {
     sqlx::query("BEGIN IMMEDIATE").execute(&mut *connection).await?;
     let written = async {
-        let done = write_all(connection, batch).await?;
+        let done = write_all(connection, batch, behind).await?;
         sqlx::query("COMMIT").execute(&mut *connection).await?;
         Ok(done)
     };
@@ -357,9 +378,11 @@ async fn try_commit(
 async fn write_all(
     connection: &mut SqliteConnection,
     writes: &[Write],
+    behind: bool,
 ) -> Result<TransactionEffects, sqlx::Error> {
-    let mut written = TransactionEffects::default();
+    let mut written = TransactionEffects { behind, ..TransactionEffects::default() };
     let mut batch = WriteBatch::default();
+    batch.behind(behind);
     let mut started = Vec::new();
     for item in writes {
         match item {
@@ -376,6 +399,7 @@ async fn write_all(
             item => {
                 batch.write(connection).await?;
                 write_one(connection, item, &mut written).await?;
+                batch.behind(written.behind);
             }
         }
     }
@@ -397,12 +421,34 @@ async fn write_one(
         Write::Robots(robots) => write::robots(connection, robots).await?,
         Write::Pardoned(pardon) => write::pardon(connection, pardon).await?,
         Write::Answer { request, answer } => write::answer(connection, *request, answer).await?,
-        Write::FirstDue(due) => sync::first_due(connection, due).await?,
+        Write::FirstDue(due) => {
+            if written.behind {
+                clock_set::correct(connection, &due.iter().map(|(id, _)| id.0).collect::<Vec<_>>()).await?;
+            }
+            sync::first_due(connection, due).await?;
+        }
         Write::Sync { listed, gone, at, .. } => {
             written.synced.push_back(sync::sync(connection, listed, gone, *at).await?);
         }
         Write::Rename { names, at } => sync::rename(connection, names, *at).await?,
-        Write::Shift { by, since } => write::shift(connection, *by, *since).await?,
+        Write::ClockSet(correction, seen) => {
+            clock_set::record(connection, *correction).await?;
+            seen.write(connection).await?;
+            (written.behind, written.more_to_correct) = (true, Some(0));
+        }
+        Write::ClockSeen(seen) => seen.write(connection).await?,
+        Write::CorrectSources { after } => {
+            written.behind = true;
+            written.more_to_correct = match clock_set::correct_some(connection, *after).await? {
+                // Not instead of a correction that begins in this transaction.
+                Behind::After(last) => Some(written.more_to_correct.map_or(last, |other| other.min(last))),
+                Behind::Others => written.more_to_correct,
+                Behind::NoSource => {
+                    written.behind = false;
+                    None
+                }
+            };
+        }
         Write::Delivery(record) => outbox::settle(connection, record).await?,
         Write::Rules(known) => rules::forget_others(connection, known).await?,
         Write::Load(load) => write::load(connection, load).await?,

@@ -11,7 +11,7 @@ use tidewatch::config::configuration::Config;
 use tidewatch::daemon::messages::{Control, Launch, Reconfiguration};
 use tidewatch::daemon::probe::Finished;
 use tidewatch::daemon::scheduler::Scheduler;
-use tidewatch::daemon::startup::{Loaded, Startup, usual};
+use tidewatch::daemon::startup::{Startup, usual};
 use tidewatch::store::load::{Remembered, StoredState};
 use tidewatch_core::engine::event::Failure;
 use tidewatch_core::engine::source_memory::SourceMemory;
@@ -42,11 +42,11 @@ async fn changed_learning_parameters_reach_every_source() {
             probes: Vec::new(),
         });
     }
-    let Loaded { engine, roster, .. } = startup.done(&old.rules, &[]);
+    let loaded = startup.done(&old.rules, &[]);
     let (channels, Ends { control, finished, mut launched, to_plan: _to_plan, .. }) =
         channels(Duration::ZERO, Duration::ZERO);
     let rules = Arc::clone(&old.rules);
-    let scheduler = Scheduler::new(engine, roster, clock.clone(), None, rules, channels);
+    let scheduler = Scheduler::new(loaded, clock.clone(), None, rules, channels);
     tokio::spawn(scheduler.run());
     let mut next_two = async || {
         let mut learning = Vec::new();
@@ -81,6 +81,7 @@ async fn changed_learning_parameters_reach_every_source() {
         learning: Some(usual(&new)),
         replan: true,
         summary: String::new(),
+        corrected: Span::ZERO,
         applied,
     };
     control.send(Control::Apply(Box::new(apply))).unwrap();

@@ -358,7 +358,7 @@ fn simulate(prices: Prices, days: i64) -> Vec<u8> {
             }
             Happening::ClockSet(by) => {
                 (world.ahead, now) = (world.ahead + by, now + by);
-                pending.shift(by);
+                pending.shift(by, now);
                 pending.deliver(&mut engine, &mut world, now, EngineEvent::ClockSet { by });
                 pending.deliver(&mut engine, &mut world, now, EngineEvent::RatesFitted(Vec::new()));
             }
@@ -395,11 +395,11 @@ async fn run_daemon(prices: Prices, days: i64) -> Vec<u8> {
     let path = folder.path().join("recording");
     let clock = Clock::accelerated(start(), 1.0);
     let first = config(prices, false);
-    let Loaded { engine, roster, .. } = loaded(&first);
+    let loaded = loaded(&first);
     let (channels, ends) = channels(real(COMMIT_START), real(COMMIT_END));
     let Ends { control, finished, launched: mut to_launch, mut to_plan, .. } = ends;
     let rules = Arc::clone(&first.rules);
-    let mut scheduler = Scheduler::new(engine, roster, clock.clone(), None, rules, channels);
+    let mut scheduler = Scheduler::new(loaded, clock.clone(), None, rules, channels);
     let written = scheduler.begin_recording(&RecordTo { path: path.clone(), limit: u64::MAX }).unwrap();
 
     // The planner needs `PLAN` for every plan.
@@ -414,23 +414,29 @@ async fn run_daemon(prices: Prices, days: i64) -> Vec<u8> {
         }
     });
     // The network: the same answers.
-    let network = clock.clone();
     let began = tokio::time::Instant::now();
     tokio::spawn(async move {
         let mut counts: HashMap<SourceId, u32> = HashMap::new();
-        while let Some(Launch { attempt, .. }) = to_launch.recv().await {
+        while let Some(Launch { attempt, clock: network, corrected, .. }) = to_launch.recv().await {
             let nth = counts.entry(attempt.source).or_default();
             *nth += 1;
             let (since, now) = (Span::from_duration(began.elapsed()), network.now());
             let (took, result) = answer(attempt.source, *nth, since, now);
-            let (network, finished) = (network.clone(), finished.clone());
+            let finished = finished.clone();
             tokio::spawn(async move {
                 real_pause(real(took)).await;
                 let at = network.now();
                 let base = Finished::failed(attempt, at, Failure::Interrupted, String::new());
                 let attempt = Attempt { started: at - took, ..attempt };
                 let (outcome, error) = (ProbeOutcome::Unchanged, None);
-                let _ = finished.send(Box::new(Finished { attempt, result, outcome, error, ..base }));
+                let _ = finished.send(Box::new(Finished {
+                    attempt,
+                    corrected,
+                    result,
+                    outcome,
+                    error,
+                    ..base
+                }));
             });
         }
     });
@@ -462,6 +468,7 @@ async fn run_daemon(prices: Prices, days: i64) -> Vec<u8> {
                     rules: Some(Arc::clone(&new.rules)),
                     replan: true,
                     summary: String::new(),
+                    corrected: Span::ZERO,
                     applied,
                 }))
             }

@@ -73,11 +73,11 @@ impl Pending {
         self.events.iter().map(|(&(at, _), event)| (at, event))
     }
 
-    /// Moves the pending events when the clock is set, so that their delay in real time stays the same.
-    pub fn shift(&mut self, by: Span) {
+    /// Moves the pending events when the clock is set to `now`, so that their delay in real time stays the same.
+    pub fn shift(&mut self, by: Span, now: Timestamp) {
         let moved = |(at, count): (Timestamp, u64), mut event: EngineEvent| {
             if let EngineEvent::ProbeEnded(report) = &mut event {
-                (report.started, report.finished) = (report.started + by, report.finished + by);
+                report.shift(by, now);
             }
             ((at + by, count), event)
         };

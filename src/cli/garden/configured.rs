@@ -64,8 +64,7 @@ pub fn read(config: &Config) -> Result<Configured, CliError> {
 
 /// Learned probe costs by source name; empty without a store.
 fn learned(config: &Config) -> HashMap<String, f64> {
-    let now = Clock::wall().now();
-    let loaded = runtime().and_then(|runtime| runtime.block_on(load_sources(config, now)));
+    let loaded = runtime().and_then(|runtime| runtime.block_on(load_sources(config, &Clock::wall())));
     let Ok((rows, fleet)) = loaded else { return HashMap::new() };
     rows.into_iter().filter_map(|row| Some((row.name, fleet.cost(row.id)?))).collect()
 }

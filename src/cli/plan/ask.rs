@@ -10,6 +10,7 @@ use jiff::tz::TimeZone;
 use crate::cli::configured::{find_source, load};
 use crate::cli::error::CliError;
 use crate::cli::process::runtime;
+use crate::clock::Clock;
 use crate::config::configuration::Config;
 use crate::config::curves::Curve;
 use crate::config::load::curves;
@@ -204,7 +205,7 @@ async fn stored(config: &Config, name: &str) -> Result<StoredSubject, CliError> 
     let Some(row) = reader.sources().await?.into_iter().find(|row| row.name == name) else {
         return Ok(StoredSubject::default());
     };
-    let hints = remembered(&mut *reader.connection().await?, row.id).await?.hints;
+    let hints = remembered(&mut *reader.connection().await?, row.id, Clock::wall().now()).await?.hints;
     let segments = reader.rate_segments(row.id).await?;
     let Some(fit) = reader.fits().await?.remove(&row.id).filter(|_| !segments.is_empty()) else {
         return Ok(StoredSubject { rate: None, hints });

@@ -2,6 +2,8 @@
 
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, SqliteConnection};
+use tidewatch::clock::ClockReading;
+use tidewatch::store::clock::{ClockSeen, Correction, CorrectionFound};
 use tidewatch::store::outbox::{NextDelivery, Retried, Which, retry};
 use tidewatch::store::record::{DeliveryRecord, EventRecord, Settled};
 use tidewatch::store::retention::DeleteBefore;
@@ -134,7 +136,10 @@ async fn waiting_rows_move_when_the_clock_is_set() {
     let ids: Vec<i64> = fixture.rows().await.iter().map(|row| row.id).collect();
     fixture.write(settle(ids[0], 10, failed(20))).await;
     fixture.write(settle(ids[1], 10, Settled::Dead { error: "no".into() })).await;
-    fixture.write(Write::Shift { by: Span::from_hours(-2), since: at(0) }).await;
+    let (by, now) = (Span::from_hours(-2), at(100 - 7200));
+    let seen = ClockSeen { reading: ClockReading { now, booted_at: now }, boot: None };
+    let correction = Correction { at: now, by, found: CorrectionFound::Running };
+    fixture.write(Write::ClockSet(correction, seen)).await;
     let rows = fixture.rows().await;
     assert_eq!((rows[0].first_tried_at, rows[0].next_at), (Some(at(10 - 7200)), Some(at(20 - 7200))));
     assert_eq!(rows[1].first_tried_at, Some(at(10)), "history stays where it was");

@@ -6,6 +6,7 @@
 
 mod bounds;
 mod changes;
+mod clock;
 mod deadlines;
 mod hosts;
 mod proof;

@@ -173,6 +173,7 @@ async fn a_start_is_answered_with_what_the_request_needs() {
         unread: None,
         page_read_as: Some(u64::MAX - 1),
         items_forgotten: false,
+        corrected: Span::ZERO,
         stored: StoredColumns { hash, ..StoredColumns::default() },
     };
     let started = Receipt::Started(vec![(b, RequestInputs::default()), (a, inputs)]);
@@ -242,7 +243,9 @@ async fn columns_that_a_probe_seldom_changes_are_written_if_they_changed() {
     assert!(no_error.is_some() && no_error != two_errors);
     assert_eq!(row().await, 301);
     // After a change by others they are written in any case.
-    store.write(Write::Shift { by: Span::from_secs(60), since: Timestamp::MIN });
+    store.write(clock_set(Span::from_secs(60), at(1000)));
+    store.flush().await;
+    // Rows of sources follow in parts.
     store.flush().await;
     assert_eq!(store.reader().await.request_inputs(id).await.unwrap().stored.hash, None);
 }

@@ -162,7 +162,7 @@ async fn a_new_address_resets_the_burst_state() {
         synced.await.unwrap();
         store.flush().await;
         let mut connection = store.reader().await.connection().await.unwrap();
-        load::remembered(&mut connection, a).await.unwrap().burst
+        load::remembered(&mut connection, a, at(2_000)).await.unwrap().burst
     };
     let same = listed("a", "http://a/");
     assert_eq!(sync(same.clone()).await, burst_state, "nothing changed");
@@ -187,16 +187,25 @@ async fn setting_the_clock_moves_every_stored_limit() {
     };
     store.write(Write::Ended(Box::new(probe_record(a, 50))));
     store.write(Write::Ended(Box::new(ProbeRecord { memory, ..first })));
-    store.write(Write::Shift { by: Span::from_secs(-5_000), since: at(1_000) });
+    store.write(clock_set(Span::from_secs(-5_000), at(5_100)));
     store.flush().await;
     let reader = store.reader().await;
     let mut connection = reader.connection().await.unwrap();
-    let moved = load::remembered(&mut connection, a).await.unwrap();
+    let moved = load::remembered(&mut connection, a, at(5_100)).await.unwrap();
     assert_eq!((moved.due, moved.retry_until), (Due::At(at(15_000)), Some(at(10_000))));
     assert_eq!((moved.last_probe, moved.burst.newest), (Some(at(5_001)), Some(at(4_000))));
     let starts: Vec<Timestamp> =
         reader.last_probes(a, 9).await.unwrap().iter().map(|probe| probe.started_at).collect();
-    assert_eq!(starts, [at(5_000), at(50)], "a time before the shift stays");
+    assert_eq!(starts, [at(10_000), at(50)], "the log is not written again");
+    drop(connection);
+    let list = [listed("a", "http://a/"), listed("b", "http://b/")];
+    let loaded = load(&mut store.connection().await, &list, at(5_200), at(-4_000)).await;
+    assert_eq!(loaded["a"].probes, [at(5_001)], "it counts by the new clock");
+    // The row is brought up to date later, and says the same then.
+    store.flush().await;
+    let row = "SELECT retry_until FROM sources WHERE name = 'a'";
+    assert_eq!(store.count(row).await, at(10_000).as_millis());
+    assert_eq!(loaded["a"].memory, moved);
 }
 
 #[tokio::test]

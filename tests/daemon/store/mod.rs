@@ -8,8 +8,9 @@ use crate::waiting::LONGEST;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection, Row, SqliteConnection};
 use tempfile::TempDir;
-use tidewatch::clock::patience;
+use tidewatch::clock::{ClockReading, patience};
 use tidewatch::store::attempts::RequestInputs;
+use tidewatch::store::clock::{ClockSeen, Correction, CorrectionFound};
 use tidewatch::store::load::{Remembered, begin, each, stored_state};
 use tidewatch::store::lock::Lock;
 use tidewatch::store::probe_inputs::InputsQueue;
@@ -127,6 +128,16 @@ struct Store {
     loaded: HashMap<String, Remembered>,
 }
 
+/// The clock shows this.
+fn clock_seen(now: Timestamp) -> ClockSeen {
+    ClockSeen { reading: ClockReading { now, booted_at: now }, boot: None }
+}
+
+/// The clock was set by `by` to `now` while the daemon ran.
+fn clock_set(by: Span, now: Timestamp) -> Write {
+    Write::ClockSet(Correction { at: now, by, found: CorrectionFound::Running }, clock_seen(now))
+}
+
 /// The stored state of all sources, as a process loads it that starts at `now`.
 async fn load(
     connection: &mut SqliteConnection,
@@ -137,7 +148,8 @@ async fn load(
     begin(connection, list, now).await.unwrap();
     let mut found = HashMap::new();
     let take = |remembered: Remembered| drop(found.insert(remembered.name.clone(), remembered));
-    each(connection, since + Span::from_days(1), since, take).await.unwrap();
+    let clock = stored_state(connection, &clock_seen(now)).await.unwrap().clock;
+    each(connection, &clock, since + Span::from_days(1), since, take).await.unwrap();
     found
 }
 
@@ -318,7 +330,8 @@ async fn a_probe_record_is_stored_completely_and_read_back_unchanged() {
     let (name, answered_at) = ("a".to_owned(), Some("http://a/".into()));
     // The budget counts from the end of a probe.
     assert_eq!(loaded["a"], Remembered { id, name, memory, answered_at, probes: vec![at(101)] });
-    let (host, paused, delay) = &stored_state(&mut connection).await.unwrap().hosts[0];
+    let (host, paused, delay) =
+        &stored_state(&mut connection, &clock_seen(at(600))).await.unwrap().hosts[0];
     assert_eq!((&*host.key, host.public, *paused, *delay), ("a", true, Some(at(500)), Span::from_secs(7)));
 }
 

@@ -162,3 +162,22 @@ async fn a_new_file_gives_room_back() {
     let pruned = store.count(pages).await;
     assert!(pruned < full / 2, "{pruned} pages of {full}");
 }
+
+#[tokio::test]
+async fn what_was_logged_by_a_clock_in_1970_is_not_old_when_that_is_set_right() {
+    let store = Store::new().await;
+    let id = store.id("a");
+    // A boot in 1970, five minutes of running, and then network time.
+    let (right, years) = (at(300), Span::from_secs(1_700_000_000));
+    store.write(clock_set(-years, at(0) - years));
+    store.write(Write::Ended(Box::new(probe_record(id, 100 - 1_700_000_000))));
+    store.write(Write::Event(EventRecord { at: at(100) - years, kind: "x", source: None, detail: None }));
+    store.write(clock_set(years, right));
+    store.flush().await;
+    let rows = "SELECT (SELECT count(*) FROM probes) + (SELECT count(*) FROM events WHERE kind = 'x')";
+    prune(&store, DeleteBefore { events: Some(at(-900)), ..DeleteBefore::probes(at(-900), right) }).await;
+    assert_eq!(store.count(rows).await, 2);
+    // They become old as others do.
+    prune(&store, DeleteBefore { events: Some(at(200)), ..DeleteBefore::probes(at(200), right) }).await;
+    assert_eq!(store.count(rows).await, 0);
+}

@@ -97,14 +97,12 @@ pub enum Persist {
     Load(SlotStats),
     /// The price that sources share.
     Price(FleetPrice),
-    /// The wall clock was set: stored times move with it.
+    /// The wall clock was set: what was stored before was stored by the old clock.
     ClockSet {
         /// The difference.
         by: Span,
         /// When it was noticed.
         at: Timestamp,
-        /// Older probes, by the old clock, no longer count against any budget.
-        since: Timestamp,
     },
 }
 

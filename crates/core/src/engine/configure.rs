@@ -232,11 +232,12 @@ impl Engine {
         source.enqueue(&mut self.hosts);
     }
 
-    /// Moves all times after the clock was set, so that promised intervals hold in real time.
-    pub(super) fn shift(&mut self, by: Span) {
+    /// Moves all times after the clock was set to `now`, so that promised intervals hold in real time.
+    pub(super) fn shift(&mut self, by: Span, now: Timestamp) {
         self.slot_queue.shift(by);
         self.slot_stats.shift(by);
         self.stats_at += by;
+        self.prices.shift(by);
         self.hosts.shift(by);
         self.outage.shift(by);
         self.early_probes.clear();
@@ -244,7 +245,7 @@ impl Engine {
         self.rule_registry.shift(by);
         self.reservations.clear();
         for source in self.sources.values_mut() {
-            source.shift(by);
+            source.shift(by, now);
         }
         (self.step_due, self.wake) = (None, None);
         self.reindex_deadlines(self.slot_stats.since);
@@ -282,9 +283,12 @@ impl Source {
     }
 
     /// Moves every time.
-    fn shift(&mut self, by: Span) {
-        self.memory.shift(by);
+    fn shift(&mut self, by: Span, now: Timestamp) {
+        self.memory.shift(by, now);
         self.spent.shift(by);
+        if let Some(InProgress { attempt, .. }) = self.probe_mut() {
+            (attempt.due, attempt.started) = (attempt.due + by, attempt.started + by);
+        }
         if let Some(excess) = &mut self.excess {
             excess.at += by;
         }

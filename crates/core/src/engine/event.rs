@@ -107,6 +107,16 @@ pub struct CrawlDelay {
     pub delay: Span,
 }
 
+impl ProbeReport {
+    /// Moves its times after the clock was set by `by` to `now`.
+    pub fn shift(&mut self, by: Span, now: Timestamp) {
+        (self.started, self.finished) = (self.started + by, self.finished + by);
+        if let Ok(answer) = &mut self.result {
+            answer.model.shift(by, now);
+        }
+    }
+}
+
 /// An answer that could be read.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProbeAnswer {

@@ -149,6 +149,11 @@ impl PriceControl {
         self.state = state;
     }
 
+    /// Moves the time of the last computation after the clock was set.
+    pub fn shift(&mut self, by: Span) {
+        self.state.at += by;
+    }
+
     /// The price of a source.
     pub fn of(&self, price: SourcePrice) -> PriceInForce {
         match price {

@@ -69,10 +69,8 @@ impl Engine {
     }
 
     fn clock_set(&mut self, by: Span, now: Timestamp, actions: &mut Vec<Action>) {
-        self.shift(by);
-        let longest = self.sources.values().map(|source| source.terms.budget.per).max();
-        let since = now - by - longest.unwrap_or(Span::ZERO) - Span::from_hours(1);
-        actions.push(Action::Persist(Persist::ClockSet { by, at: now, since }));
+        self.shift(by, now);
+        actions.push(Action::Persist(Persist::ClockSet { by, at: now }));
     }
 
     /// Reports deadlines that have passed.

@@ -85,6 +85,15 @@ pub struct RuleState {
     pub executable: Option<Executable>,
 }
 
+impl RuleState {
+    /// Moves its times after the clock was set.
+    pub fn shift(&mut self, by: Span) {
+        if let Some(executable) = &mut self.executable {
+            (executable.since, executable.until) = (executable.since + by, executable.until + by);
+        }
+    }
+}
+
 /// A probe that was answered.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct AnsweredProbe {

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 use crate::model::change_point_rate::ChangePointRate;
+use crate::model::source_model::published_after;
 use crate::observe::FeedHints;
 use crate::planning::policy::Policy;
 use crate::time::{Span, Timestamp};
@@ -115,8 +116,8 @@ impl SourceMemory {
         limits.into_iter().chain([other]).flatten().fold(now, Timestamp::max)
     }
 
-    /// Moves all times after the clock was set.
-    pub fn shift(&mut self, by: Span) {
+    /// Moves all times after the clock was set to `now`.
+    pub fn shift(&mut self, by: Span, now: Timestamp) {
         if let Due::At(at) = &mut self.due {
             *at += by;
         }
@@ -136,7 +137,7 @@ impl SourceMemory {
         if let Some(moving) = &mut self.moving {
             moving.since += by;
         }
-        self.burst.shift(by);
+        self.burst.shift(by, now);
     }
 }
 
@@ -178,11 +179,11 @@ impl Default for BurstState {
 const DECAY_UPDATES: f64 = 300.0;
 
 impl BurstState {
-    /// Moves all times after the clock was set.
-    pub fn shift(&mut self, by: Span) {
-        let instants =
-            [&mut self.newest, &mut self.burst_since, &mut self.quiet_since, &mut self.reserve_whole_at];
+    /// Moves all times after the clock was set to `now`.
+    fn shift(&mut self, by: Span, now: Timestamp) {
+        let instants = [&mut self.burst_since, &mut self.quiet_since, &mut self.reserve_whole_at];
         instants.into_iter().flatten().for_each(|at| *at += by);
+        self.newest = self.newest.map(|at| published_after(at, by, now));
     }
 
     /// Counts updates, in a burst or not.
@@ -231,5 +232,23 @@ impl ProbeCost {
             true => Self { bytes: mix(self.bytes, now.0), millis: mix(self.millis, now.1) },
             false => Self { bytes: now.0.max(LEAST), millis: now.1.max(LEAST) },
         };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn publishers_dates_stay_when_the_clock_is_set() {
+        let now = Timestamp::from_secs(1_800_000_000);
+        let (hour, years) = (Span::from_hours(1), Span::from_days(20_000));
+        assert_eq!(published_after(now - hour, hour, now), now - hour);
+        assert_eq!(published_after(now - hour, -hour, now), now - hour);
+        // Found by a clock that was ahead, or in 1970.
+        assert_eq!(published_after(now + hour, -hour, now), now);
+        assert_eq!(published_after(now - hour + years, -years, now), now - hour);
+        assert_eq!(published_after(now - hour - years, years, now), now - hour);
+        assert_eq!(published_after(now - hour, years, now), now - hour);
     }
 }

@@ -20,6 +20,12 @@ pub const CELLS: usize = 168;
 /// Weights are rebased after this many half-lives: 2^16 is far from any limit.
 const REBASE_AFTER: f64 = 16.0;
 
+/// More time than this does not pass between two probes.
+const FAR: Span = Span::from_days(3650);
+
+/// Bounds weights, so that their sums stay finite.
+const MOST_HALF_LIVES: f64 = 60.0;
+
 /// The initial and smallest unit. It is small because an old update spread over many hours adds little per
 /// cell, and amounts that round to zero are lost. The unit doubles when a cell overflows.
 const LEAST_UNIT: f32 = 1.0 / (1 << 24) as f32;
@@ -200,7 +206,7 @@ impl History {
 
     /// Moves the reference to `at` before weights grow too large.
     fn rebase(&mut self, at: Timestamp) {
-        if at - self.reference < self.half_life.scaled(REBASE_AFTER) {
+        if at - self.reference < self.half_life.scaled(REBASE_AFTER) && !self.is_far(at) {
             return;
         }
         let fade = (1.0 / self.weight(at)) as f32;
@@ -210,8 +216,19 @@ impl History {
         self.reference = at;
     }
 
+    /// The weight of an update at this time. A clock that was set by decades lets no evidence decay.
     fn weight(&self, at: Timestamp) -> f64 {
-        ((at - self.reference).as_secs_f64() / self.half_life.as_secs_f64().max(1.0)).exp2()
+        if self.is_far(at) {
+            return 1.0;
+        }
+        let half_lives = (at - self.reference).as_secs_f64() / self.half_life.as_secs_f64().max(1.0);
+        half_lives.clamp(-MOST_HALF_LIVES, MOST_HALF_LIVES).exp2()
+    }
+
+    /// Whether only a clock that is or was wrong explains the time since the reference.
+    fn is_far(&self, at: Timestamp) -> bool {
+        let far = FAR.max(self.half_life.scaled(2.0 * REBASE_AFTER));
+        at - self.reference > far || self.reference - at > far
     }
 
     /// Adds an update at a known time.

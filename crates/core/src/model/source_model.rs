@@ -129,6 +129,29 @@ pub struct ModelUpdate {
     pub newest: Option<Timestamp>,
 }
 
+impl ModelUpdate {
+    /// Moves the times that the clock gave, after it was set by `by` to `now`.
+    pub fn shift(&mut self, by: Span, now: Timestamp) {
+        self.newest = self.newest.map(|at| published_after(at, by, now));
+        if let Some(excess) = &mut self.excess {
+            excess.at += by;
+        }
+    }
+}
+
+/// The change of a clock that was plainly wrong.
+pub const WRONG_CLOCK: Span = Span::from_days(365);
+
+/// The time of an update after the clock was set by `by` to `now`. A publisher's date stays. A time that the clock
+/// gave while it was plainly wrong moves; so does one that would be in the future.
+pub fn published_after(at: Timestamp, by: Span, now: Timestamp) -> Timestamp {
+    let moved = at + by;
+    match at > now || (by > WRONG_CLOCK && moved <= now) {
+        true => moved.min(now),
+        false => at,
+    }
+}
+
 impl SourceModel {
     /// A model with this evidence only.
     pub fn new(history: History) -> Self {

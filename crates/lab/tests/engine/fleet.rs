@@ -450,7 +450,9 @@ fn events() -> impl Strategy<Value = Vec<FleetEvent>> {
         6 => (1_i64..7_200).prop_map(FleetEvent::Wait),
         1 => Just(FleetEvent::Restart),
         1 => (1_u32..30, 1_i64..1_800).prop_map(|(n, s)| FleetEvent::Reload(n, s)),
-        1 => (-40_000_i64..40_000).prop_map(FleetEvent::ClockSet),
+        // By some hours, in a third of all cases by decades.
+        1 => (-40_000_i64..40_000)
+            .prop_map(|secs| FleetEvent::ClockSet(if secs % 3 == 0 { secs * 25_000 } else { secs })),
         2 => Just(FleetEvent::Request),
     ];
     prop::collection::vec(event, 1..120).prop_map(|mut events| {

@@ -244,3 +244,22 @@ fn bursts_count_for_the_level_and_not_for_the_hours() {
     assert!((10.0..=11.0).contains(&updates) && (hours - 2.0).abs() < 0.01, "{updates} {hours}");
     assert!(level(&after) > 3.0 * level(&before));
 }
+
+#[test]
+fn a_clock_that_was_wrong_by_decades_leaves_the_evidence() {
+    let years = Span::from_days(20_000);
+    let mut history = History::new(TimeZone::UTC, HALF_LIFE, monday());
+    history.exposed(monday(), end());
+    (0..100).for_each(|hour| history.update(monday() + Span::from_hours(hour)));
+    let before = level(&history.evidence(end()));
+    for wrong in [end() - years, end() + years] {
+        let mut later = history.clone();
+        later.exposed(wrong, wrong + Span::from_hours(1));
+        let during = later.evidence(wrong + Span::from_hours(1));
+        later.exposed(end(), end() + Span::from_hours(1));
+        let after = later.evidence(end() + Span::from_hours(1));
+        for level in [level(&during), level(&after)] {
+            assert!((level / before - 1.0).abs() < 0.1, "{wrong}: {level} instead of {before}");
+        }
+    }
+}

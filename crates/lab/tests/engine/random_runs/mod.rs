@@ -106,6 +106,11 @@ fn prices() -> impl Strategy<Value = SourcePrice> {
     select(&[SourcePrice::Own(0.0), SourcePrice::Own(1.0 / 30.0), SourcePrice::Fleet][..])
 }
 
+/// Some hours, in a third of all cases decades.
+fn hours_or_decades(secs: i64) -> i64 {
+    if secs % 3 == 0 { secs * 25_000 } else { secs }
+}
+
 fn events() -> impl Strategy<Value = Vec<RunEvent>> {
     let event = prop_oneof![
         30 => (1_i64..30_000).prop_map(RunEvent::Wait),
@@ -124,7 +129,7 @@ fn events() -> impl Strategy<Value = Vec<RunEvent>> {
         3 => Just(RunEvent::Request),
         3 => any::<bool>().prop_map(RunEvent::Restart),
         4 => (-40_000_i64..40_000, any::<bool>())
-            .prop_map(|(secs, request)| RunEvent::ClockSet(secs, request)),
+            .prop_map(|(secs, request)| RunEvent::ClockSet(hours_or_decades(secs), request)),
         3 => (budgets(), prices(), policies())
             .prop_map(|(budget, price, by)| RunEvent::Reload(budget, price, by)),
         2 => bursts().prop_map(RunEvent::Bursts),

@@ -423,12 +423,15 @@ impl RandomRun {
         if let Due::At(at) = &mut self.due_before_request.0 {
             *at += by;
         }
-        self.pending.shift(by);
+        self.pending.shift(by, self.now + self.environment.ahead);
         if let Some(removed_memory) = &mut self.environment.removed_memory {
-            removed_memory.shift(by);
+            removed_memory.shift(by, self.now + self.environment.ahead);
         }
         let hosts = self.environment.hosts.values_mut();
         hosts.for_each(|host| host.1 = host.1.map(|at| at + by));
+        let StoredProbeState { before, learned, .. } = &mut self.environment.stored;
+        before.last_probe = before.last_probe.map(|at| at + by);
+        *learned = learned.map(|learned| LearnedUntil { at: learned.at + by, ..learned }.reviewed_next());
         self.deliver(EngineEvent::ClockSet { by });
     }
 
