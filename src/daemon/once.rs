@@ -16,13 +16,12 @@ use tidewatch_core::engine::action::Refusal;
 use tidewatch_core::source_id::SourceId;
 
 use super::messages::{Control, ProbeRequest};
-use super::open_store::correct_clock;
 use super::probe::Finished;
 use super::probe_context::ProbeContext;
 use super::prober;
 use super::run::{DaemonError, died_writer};
 use super::scheduler::{Channels, Progress, Scheduler};
-use super::startup::load_engine;
+use super::startup::{correct_clock, load_engine};
 
 /// The error of a single probe.
 #[derive(Debug, thiserror::Error)]

@@ -10,8 +10,6 @@ use tokio::sync::mpsc;
 
 use crate::clock::{Clock, real_pause};
 use crate::config::configuration::Config;
-use crate::store::clock::ClockSeen;
-use crate::store::clock_set::correct_at_start;
 use crate::store::lock::Lock;
 use crate::store::{Connection, StoreError, load, open};
 use tidewatch_core::source_id::SourceId;
@@ -19,7 +17,7 @@ use tidewatch_core::time::Timestamp;
 
 use super::messages::DaemonCommand;
 use super::notify;
-use super::startup::{Loaded, load_engine};
+use super::startup::{Loaded, correct_clock, load_engine};
 
 /// The store and the engine of a daemon that starts. The lock beside it is held as long as the daemon runs.
 pub(super) struct Begun {
@@ -88,18 +86,6 @@ async fn with_more_time<T>(work: impl Future<Output = T>) -> T {
         never = ask() => match never {},
         done = work => done,
     }
-}
-
-/// Stores and logs that the clock was set since the last start, if it was. Returns what it shows now.
-pub(super) async fn correct_clock(
-    connection: &mut Connection,
-    clock: &Clock,
-) -> Result<ClockSeen, StoreError> {
-    let seen = ClockSeen::now(clock);
-    if let Some(correction) = correct_at_start(connection, &seen).await? {
-        tracing::warn!("the clock was {correction}; the schedule moves with it");
-    }
-    Ok(seen)
 }
 
 async fn attempt(config: &Config, clock: &Clock) -> Result<(Lock, Begun), StoreError> {

@@ -12,8 +12,7 @@ use crate::store::{StoreError, load, open};
 use tidewatch_core::engine::action::{Action, PardonResult, Persist};
 use tidewatch_core::engine::event::{EngineEvent, Pardon};
 
-use super::open_store::correct_clock;
-use super::startup::load_engine;
+use super::startup::{correct_clock, load_engine};
 
 /// The writes for a pardon. Nothing is changed if there was nothing to lift.
 pub fn writes(result: &PardonResult) -> Vec<Write> {

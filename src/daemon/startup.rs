@@ -10,12 +10,14 @@ use std::sync::Arc;
 use jiff::tz::TimeZone;
 use url::Url;
 
+use crate::clock::Clock;
 use crate::config::address::SourceAddress;
 use crate::config::configuration::Config;
 use crate::config::profile::RulesConfig;
 use crate::config::source::SourceConfig;
 use crate::fetch::host_group::host_group;
 use crate::store::clock::{ClockSeen, StoredClock};
+use crate::store::clock_set::correct_at_start;
 use crate::store::load::{self, Remembered, StoredState};
 use crate::store::{Connection, StoreError, rules};
 use tidewatch_core::engine::event::{KnownSource, Moved};
@@ -164,6 +166,18 @@ pub struct Loaded {
     pub unscheduled: Vec<SourceId>,
     /// The corrections of the clock so far.
     pub clock: StoredClock,
+}
+
+/// Stores and logs that the clock was set since the last start, if it was. Returns what it shows now.
+pub(super) async fn correct_clock(
+    connection: &mut Connection,
+    clock: &Clock,
+) -> Result<ClockSeen, StoreError> {
+    let seen = ClockSeen::now(clock);
+    if let Some(correction) = correct_at_start(connection, &seen).await? {
+        tracing::warn!("the clock was {correction}; the schedule moves with it");
+    }
+    Ok(seen)
 }
 
 /// Builds an engine with all configured sources that are stored.

@@ -28,6 +28,8 @@ struct SourceRecord {
     terms: Terms,
     /// The end times of its probes.
     ends: Vec<Timestamp>,
+    /// Those of them that the budget does not count.
+    uncharged: Vec<Timestamp>,
     /// A probe is under way, and whether it is a burst probe.
     under_way: Option<bool>,
     fresh_until: Option<Timestamp>,
@@ -74,6 +76,7 @@ impl PolitenessChecker {
         let record = SourceRecord {
             terms: terms.clone(),
             ends: Vec::new(),
+            uncharged: Vec::new(),
             under_way: None,
             fresh_until: None,
             retry_until: None,
@@ -117,7 +120,7 @@ impl PolitenessChecker {
         let budget = record.terms.budget;
         assert_eq!(record.under_way, None, "two probes at the same time");
         let recent = |since: &[Timestamp]| since.iter().filter(|&&end| now - end < budget.per).count();
-        let spent = recent(&record.ends);
+        let spent = recent(&record.ends).saturating_sub(recent(&record.uncharged));
         assert!(spent < budget.probes as usize, "{spent} within T before this one: {budget:?}");
         if let Some(&last) = record.ends.last() {
             for (what, apart) in [
@@ -183,6 +186,7 @@ impl PolitenessChecker {
         answered_by: Option<&HostGroup>,
         result: &Result<ProbeAnswer, Failure>,
         notes: &[Note],
+        uncharged: bool,
     ) {
         for note in notes {
             match note {
@@ -192,8 +196,14 @@ impl PolitenessChecker {
             }
         }
         let outage = self.outage;
+        // Only in an outage of our own, and only if no request was sent.
+        let may_be = outage && result.as_ref().is_err_and(|failure| failure.is_before_request());
+        assert_eq!(uncharged, may_be, "{result:?}");
         self.cut_off(id, end);
         let record = self.of(id);
+        if uncharged {
+            record.uncharged.push(end);
+        }
         if let Some(host) = answered_by {
             record.leads_to = Some(host.clone()).filter(|host| *host != record.terms.host);
         }

@@ -228,7 +228,7 @@ impl Environment {
             (seen.result, seen.stored, seen.answered_by) = (Err(Failure::Interrupted), None, None);
         }
         self.log.entry(id).or_default().push((seen.started, now));
-        self.checker.ended(id, now, seen.answered_by.as_ref(), &seen.result, &ended.notes);
+        self.checker.ended(id, now, seen.answered_by.as_ref(), &seen.result, &ended.notes, ended.uncharged);
         ended.notes.iter().for_each(|note| self.checker.noted(id, note));
         if id == ONE && seen.result.is_ok() {
             self.checker.remembered(id, &ended.memory, seen.watched);
