@@ -41,6 +41,9 @@ static BOOTS: AtomicU64 = AtomicU64::new(0);
 /// Longest part of a wall-clock sleep, so that suspend or a changed clock is noticed within this time.
 const LONGEST_SLEEP: Duration = Duration::from_secs(5);
 
+/// The variable by which a service unit passes the name of the boot. The file that has it is hidden by `ProcSubset=pid`.
+const BOOT_ID: &str = "TIDEWATCH_BOOT_ID";
+
 impl Clock {
     /// The system's wall clock.
     pub fn wall() -> Self {
@@ -121,8 +124,11 @@ impl Clock {
     pub fn boot(&self) -> Option<String> {
         match &self.0 {
             ClockKind::Wall => {
-                let name = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
-                Some(name.trim().to_owned()).filter(|name| !name.is_empty())
+                let name = std::env::var(BOOT_ID)
+                    .or_else(|_| std::fs::read_to_string("/proc/sys/kernel/random/boot_id"))
+                    .ok()?;
+                // systemd writes it without hyphens.
+                Some(name.trim().replace('-', "")).filter(|name| !name.is_empty())
             }
             ClockKind::Accelerated { boot, .. } | ClockKind::Paced { boot, .. } => {
                 Some(format!("clock {boot} of process {}", std::process::id()))

@@ -1,6 +1,7 @@
 //! The built program as a process: its messages to systemd, its signals, its state after a kill, and the
 //! output of its commands beside a running daemon.
 
+mod clock_set_while_stopped;
 mod commands;
 mod daemon;
 mod deliveries;
