@@ -80,7 +80,7 @@ impl Clock {
     /// An alarm on this clock.
     pub fn alarm(&self) -> Alarm {
         let number = self.pace().map_or(0, |pace| pace.new_alarm());
-        Alarm { clock: self.clone(), number, at: None }
+        Alarm { clock: self.clone(), number, at: None, booted_at: self.read().booted_at }
     }
 
     /// Work that a paced clock waits for.
@@ -157,17 +157,19 @@ impl Clock {
         }
     }
 
-    /// Sleeps until this clock shows `at` or later.
+    /// Sleeps until this clock shows `at` or later, or is set: the time is then another one.
     pub async fn sleep_until(&self, at: Timestamp) {
         let mut alarm = self.alarm();
         alarm.set(Some(at));
         alarm.wait().await;
     }
 
-    async fn shows(&self, at: Timestamp) {
+    /// Waits until this clock shows `at`, or is set. By `booted_at` it shows that.
+    async fn shows(&self, at: Timestamp, booted_at: Timestamp) {
         loop {
-            let left = at - self.now();
-            if left <= Span::ZERO {
+            let reading = self.read();
+            let left = at - reading.now;
+            if left <= Span::ZERO || is_set(reading.booted_at - booted_at) {
                 return;
             }
             match &self.0 {
@@ -182,14 +184,23 @@ impl Clock {
         }
     }
 
-    /// Sleeps for a span of this clock.
+    /// Sleeps for a span of this clock, also if it is set meanwhile.
     pub async fn sleep(&self, span: Span) {
-        self.sleep_until(self.now() + span).await;
+        let steady = SteadyClock::of(self);
+        let end = steady.now() + span;
+        loop {
+            let left = end - steady.now();
+            if left <= Span::ZERO {
+                return;
+            }
+            self.sleep_until(self.now() + left).await;
+        }
     }
 
-    /// Starts to detect changes of the clock.
-    pub fn watch(&self) -> WatchedClock {
-        WatchedClock { clock: self.clone(), booted_at: self.read().booted_at }
+    /// Detects changes of the clock since it showed this time of the boot, or from now on.
+    pub fn watch(&self, booted_at: Option<Timestamp>) -> WatchedClock {
+        let booted_at = booted_at.unwrap_or_else(|| self.read().booted_at);
+        WatchedClock { clock: self.clone(), booted_at }
     }
 }
 
@@ -203,12 +214,16 @@ pub struct WatchedClock {
 /// Smallest change that counts; smaller differences are clock corrections such as NTP's.
 const SET: Span = Span::from_millis(500);
 
+fn is_set(by: Span) -> bool {
+    by >= SET || by <= -SET
+}
+
 impl WatchedClock {
     /// The current time, and the change of the clock since the last call, if any.
     pub fn read(&mut self) -> (Timestamp, Option<Span>) {
         let ClockReading { now, booted_at } = self.clock.read();
         let by = booted_at - std::mem::replace(&mut self.booted_at, booted_at);
-        (now, (by >= SET || by <= -SET).then_some(by))
+        (now, is_set(by).then_some(by))
     }
 
     /// A clock that shows the same as this one at its last reading, and cannot be set.
@@ -248,21 +263,24 @@ pub struct Alarm {
     clock: Clock,
     number: u64,
     at: Option<Timestamp>,
+    /// The time of the boot by the clock that `at` is of.
+    booted_at: Timestamp,
 }
 
 impl Alarm {
     /// Sets the alarm to another time, or to none.
     pub fn set(&mut self, at: Option<Timestamp>) {
+        self.booted_at = self.clock.read().booted_at;
         if let Some(pace) = self.clock.pace() {
             pace.move_alarm(self.number, self.at, at);
         }
         self.at = at;
     }
 
-    /// Waits until the alarm's time; forever without one.
+    /// Waits until the alarm's time, or until the clock is set; forever without a time.
     pub async fn wait(&self) {
         match self.at {
-            Some(at) => self.clock.shows(at).await,
+            Some(at) => self.clock.shows(at, self.booted_at).await,
             None => std::future::pending().await,
         }
     }
@@ -398,6 +416,30 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
+    async fn a_sleep_is_as_long_when_the_clock_is_set_meanwhile() {
+        for by in [Span::from_hours(-9), Span::from_hours(9)] {
+            let clock = Clock::accelerated(Timestamp::from_secs(1_800_000_000), 1.0);
+            let stopwatch = Stopwatch::start();
+            let setting = async {
+                pause(Duration::from_secs(5)).await;
+                clock.set(by);
+            };
+            tokio::join!(clock.sleep(Span::from_secs(20)), setting);
+            let taken = stopwatch.elapsed();
+            assert!(taken >= Duration::from_secs(20) && taken < Duration::from_secs(21), "{by}: {taken:?}");
+        }
+    }
+
+    #[test]
+    fn a_clock_that_was_set_since_a_reading_is_noticed() {
+        let clock = Clock::accelerated(Timestamp::from_secs(1_800_000_000), 1.0);
+        let before = clock.read().booted_at;
+        clock.set(Span::from_hours(2));
+        assert_eq!(clock.watch(Some(before)).read().1, Some(Span::from_hours(2)));
+        assert_eq!(clock.watch(None).read().1, None);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn an_accelerated_week_takes_a_minute() {
         let clock = Clock::accelerated(Timestamp::from_millis(0), 10_080.0);
         let stopwatch = Stopwatch::start();
@@ -412,7 +454,7 @@ mod tests {
             Clock::accelerated(Timestamp::from_secs(1_000_000), 3600.0),
             Clock::paced(Timestamp::from_secs(1_000_000), 3600.0),
         ] {
-            let mut watched = clock.watch();
+            let mut watched = clock.watch(None);
             let before = clock.now();
             assert_eq!(watched.read().1, None, "time passed");
             let (steady, before_set) = (watched.steady(), clock.read().booted_at);

@@ -24,7 +24,7 @@ use super::error::CliError;
 use super::json_document;
 use super::process::{colours, runtime};
 use super::reasons::{self, BurstInputs, OpenBurst, PlanDocument};
-use super::status::load_sources;
+use super::status::{load_sources, pardons};
 use super::table::{TableCell, Tone, cell, print};
 
 /// Explains one source.
@@ -75,12 +75,8 @@ pub fn run(config: &Config, name: &str, as_json: bool, out: &mut dyn Write) -> R
         }
     }
     if let Some(until) = case.paused_until {
-        let name = &row.name;
-        writeln!(
-            out,
-            "pause       the server asks for no request before {}; `tidewatch pardon {name}` lifts that",
-            until.iso_in(zone)
-        )?;
+        let (until, lifts) = (until.iso_in(zone), &case.pardons);
+        writeln!(out, "pause       the server asks for no request before {until}; {lifts}")?;
     }
     if let Some(error) = &row.last_error {
         writeln!(out, "last error  {error} ({} in a row)", row.error_streak)?;
@@ -118,6 +114,8 @@ struct Case {
     probes: Vec<ProbeRow>,
     /// The end of a pause of more than a day that the server asks for.
     paused_until: Option<Timestamp>,
+    /// The commands that lift that.
+    pardons: String,
 }
 
 async fn read_case(config: &Config, name: &str, now: Timestamp) -> Result<Case, CliError> {
@@ -146,7 +144,20 @@ async fn read_case(config: &Config, name: &str, now: Timestamp) -> Result<Case, 
     };
     let policy = Policy::from_name(&row.policy).unwrap_or_default();
     let paused_until = engine.pause_asked_for(row.id).filter(|&until| until > now + Span::from_days(1));
-    Ok(Case { row, explanation, policy, burst_state, burst, overdue, plan, holds, probes, paused_until })
+    let pardons = pardons(&engine, &row);
+    Ok(Case {
+        row,
+        explanation,
+        policy,
+        burst_state,
+        burst,
+        overdue,
+        plan,
+        holds,
+        probes,
+        paused_until,
+        pardons,
+    })
 }
 
 impl Case {

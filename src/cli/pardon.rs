@@ -33,7 +33,7 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 
 /// Lifts the limits.
 pub fn run(config: &Config, arguments: &Args, out: &mut dyn Write) -> Result<(), CliError> {
-    log::start("warn");
+    let _log = log::start("warn");
     runtime()?.block_on(async {
         let clock = Clock::wall();
         let reader = Reader::open(&config.daemon.store).await?;

@@ -3,7 +3,7 @@
 //! If a daemon runs, it sends the probe, so that only one process counts the budget.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,6 +27,7 @@ use tidewatch_lab::words::cut;
 
 use super::configured::find_source;
 use super::error::CliError;
+use super::files::refuse_new_store_elsewhere;
 use super::log;
 use super::process::runtime;
 use super::status::load_sources;
@@ -66,23 +67,6 @@ pub fn run(config: &Config, arguments: &Args, out: &mut dyn Write) -> Result<(),
             Err(CliError::Refused(error.to_string()))
         }
         Err(OnceError::Daemon(error)) => Err(error.into()),
-    }
-}
-
-/// Refuses to make a store in this folder if the configuration is in another one: the daemon's store is probably elsewhere,
-/// and its probes count against the budgets.
-fn refuse_new_store_elsewhere(config: &Config) -> Result<(), CliError> {
-    let store = &config.daemon.store;
-    let beside = config.files.first().and_then(|file| {
-        file.parent().and_then(|folder| {
-            let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-            folder.canonicalize().ok()
-        })
-    });
-    let here = Path::new(".").canonicalize().ok();
-    match store.is_relative() && !store.exists() && beside != here {
-        true => Err(StoreError::Missing(store.clone()).into()),
-        false => Ok(()),
     }
 }
 

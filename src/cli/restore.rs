@@ -8,6 +8,7 @@ use crate::config::configuration::Config;
 use crate::store::restore::{self, RestoreError};
 
 use super::error::CliError;
+use super::files::refuse_new_store_elsewhere;
 use super::process::runtime;
 
 /// Options of `restore`.
@@ -19,6 +20,7 @@ pub struct Args {
 
 /// Restores the store of this configuration.
 pub fn run(config: &Config, arguments: &Args, out: &mut dyn Write) -> Result<(), CliError> {
+    refuse_new_store_elsewhere(config)?;
     let store = &config.daemon.store;
     let done = runtime()?.block_on(restore::restore(store, &arguments.file, Clock::wall().now()));
     let done = done.map_err(|error| match error {

@@ -13,6 +13,7 @@ use crate::store::clock::ClockSeen;
 use crate::store::predictions::PredictionSums;
 use crate::store::reader::Reader;
 use crate::store::report::{FitRow, SourceReportRow};
+use tidewatch_core::engine::event::Pardon;
 use tidewatch_core::engine::state::Engine;
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::source_id::SourceId;
@@ -122,21 +123,31 @@ const MOST_PAUSES: usize = 10;
 fn long_pauses(rows: &[SourceReportRow], fleet: &Engine, now: Timestamp) -> Vec<String> {
     let paused = rows.iter().filter_map(|row| {
         let until = fleet.pause_asked_for(row.id).filter(|&until| until > now + LONG_PAUSE)?;
-        Some((&row.name, until))
+        Some((row, until))
     });
     let mut paused: Vec<_> = paused.collect();
     let more = paused.len().saturating_sub(MOST_PAUSES);
     paused.truncate(MOST_PAUSES);
-    let line = |(name, until): (&String, Timestamp)| {
-        format!(
-            "{name}: its server asks for no request before {until}; `tidewatch pardon {name}` lifts that"
-        )
+    let line = |(row, until): (&SourceReportRow, Timestamp)| {
+        let (name, lifts) = (&row.name, pardons(fleet, row));
+        format!("{name}: its server asks for no request before {until}; {lifts}")
     };
     let mut lines: Vec<String> = paused.into_iter().map(line).collect();
     if more > 0 {
         lines.push(format!("{more} more sources are paused by their servers for more than a day"));
     }
     lines
+}
+
+/// The commands that lift the pause that a source's server asked for.
+pub fn pardons(fleet: &Engine, row: &SourceReportRow) -> String {
+    let needed = fleet.pardons_needed(row.id);
+    let command = |whom: &Pardon| match whom {
+        Pardon::Source(_) => format!("`tidewatch pardon {}`", row.name),
+        Pardon::Host(host) => format!("`tidewatch pardon {host}`"),
+    };
+    let commands: Vec<String> = needed.iter().map(command).collect();
+    format!("{} {} that", commands.join(" and "), if commands.len() == 1 { "lifts" } else { "lift" })
 }
 
 /// The stored sources, and an engine loaded from them as the daemon would.

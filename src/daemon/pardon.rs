@@ -57,11 +57,15 @@ pub async fn pardon_stopped(config: &Config, whom: Pardon, clock: &Clock) -> Res
     let seen = correct_clock(&mut connection, clock).await?;
     let now = seen.reading.now;
     load::begin(&mut connection, &config.sources, now).await?;
-    let mut engine = load_engine(config, &mut connection, &seen).await?.engine;
+    let loaded = load_engine(config, &mut connection, &seen).await?;
+    let mut engine = loaded.engine;
     let request = ask_pardon(store, &whom, now).await?;
     let mut actions = Vec::new();
     engine.handle(now, EngineEvent::Pardoned { whom, request }, &mut actions);
     let (writer, handle) = Writer::new(connection);
+    if loaded.clock.sources_behind() {
+        handle.writes.send(Write::CorrectSources { after: 0 }).map_err(|_| StoreError::Stopped)?;
+    }
     let (stop, stopped) = oneshot::channel();
     let mut answer = NOTHING.to_owned();
     for action in actions {

@@ -256,9 +256,18 @@ async fn get(
         if launch.spec.source.robots {
             let page = FetchRequest { url: progress.url().clone(), validators: None, ..request.clone() };
             let asked = ask_robots(context, fetcher, launch, &page, crawl_delays).await;
-            asked.map_err(|stopped| Stopped { answered_by: Some(host_group(&page.url)), ..stopped })?;
+            asked.map_err(|stopped| at_redirect(stopped, host_group(&page.url)))?;
         }
     }
+}
+
+/// A robots.txt that cannot be read after a redirect to this site. The site that redirects has answered, so the network works.
+fn at_redirect(stopped: Stopped, site: HostGroup) -> Stopped {
+    let failure = match stopped.failure {
+        failure if failure.may_be_outage() && failure != Failure::PrivateAddress => Failure::Unreadable,
+        failure => failure,
+    };
+    Stopped { failure, answered_by: stopped.answered_by.or(Some(site)), ..stopped }
 }
 
 /// A probe with an answer.

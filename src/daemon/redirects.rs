@@ -38,7 +38,11 @@ pub(super) async fn go_on(
 }
 
 /// Waits until the other site may be asked.
-async fn wait_for(context: &ProbeContext, launch: &Launch, to: &HostGroup) -> Result<(), Stopped> {
+pub(super) async fn wait_for(
+    context: &ProbeContext,
+    launch: &Launch,
+    to: &HostGroup,
+) -> Result<(), Stopped> {
     let source = launch.attempt.source;
     let latest = context.clock.now() + LONGEST_WAIT;
     loop {
@@ -49,7 +53,7 @@ async fn wait_for(context: &ProbeContext, launch: &Launch, to: &HostGroup) -> Re
         let until = match answered.await {
             Ok(Ok(())) => return Ok(()),
             Ok(Err(until)) => until,
-            Err(_) => return Err(Stopped::new(Failure::Interrupted, "the scheduler has ended")),
+            Err(_) => return Err(Stopped::new(Failure::Interrupted, "the source was removed meanwhile")),
         };
         if until > latest {
             // The next probe begins when both sites may be asked.

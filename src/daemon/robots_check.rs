@@ -130,10 +130,15 @@ async fn fetch(
 ) -> Result<(Fetched, Option<Stopped>), Stopped> {
     let url = robots_url(&page.url);
     let request = FetchRequest { url, validators: None, headers: HeaderMap::new(), ..page.clone() };
+    let site = host_group(&request.url);
+    let mut left = false;
     let mut progress = fetcher.begin(&request);
     let answered = loop {
         match redirects::go_on(context, fetcher, launch, &request, progress).await {
-            Ok(FetchStep::Redirected(next)) => progress = next,
+            Ok(FetchStep::Redirected(next)) => {
+                left |= host_group(next.url()) != site;
+                progress = next;
+            }
             Ok(FetchStep::Answered(answer)) => break Ok(*answer),
             Err(stopped) => break Err(stopped),
         }
@@ -148,6 +153,10 @@ async fn fetch(
         }
     };
     let throttled = answer.throttled.then(|| refused(&answer));
+    if left && throttled.is_none() {
+        // The page is requested at its own site again.
+        redirects::wait_for(context, launch, &site).await?;
+    }
     let (status, Ok(mut body)) = (answer.status, answer.body) else {
         return Ok(((0, Vec::new()), throttled));
     };

@@ -137,8 +137,8 @@ impl Scheduler {
         // Until the first tick.
         let mut pending = clock.pending_work();
         pending.set(1);
-        let Loaded { engine, roster, clock: corrections, .. } = loaded;
-        let clock_watch = clock.watch();
+        let Loaded { engine, roster, clock: corrections, booted_at, .. } = loaded;
+        let clock_watch = clock.watch(booted_at);
         Self {
             engine,
             roster,

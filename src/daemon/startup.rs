@@ -166,6 +166,8 @@ pub struct Loaded {
     pub unscheduled: Vec<SourceId>,
     /// The corrections of the clock so far.
     pub clock: StoredClock,
+    /// The time of the boot by the clock that all times are of.
+    pub booted_at: Option<Timestamp>,
 }
 
 /// Stores and logs that the clock was set since the last start, if it was. Returns what it shows now.
@@ -194,7 +196,8 @@ pub async fn load_engine(
     load::each(connection, &clock, now, since, |remembered| startup.take(remembered)).await?;
     let mut states = if config.rules.is_empty() { Vec::new() } else { rules::states(connection).await? };
     states.iter_mut().for_each(|state| state.shift(clock.unrecorded()));
-    Ok(startup.done(&config.rules, &states))
+    let loaded = startup.done(&config.rules, &states);
+    Ok(Loaded { booted_at: Some(seen.reading.booted_at), ..loaded })
 }
 
 /// The rules, with the sources that each applies to.
@@ -304,6 +307,7 @@ impl<'c> Startup<'c> {
             roster: self.roster,
             unscheduled: self.unscheduled,
             clock: self.clock,
+            booted_at: None,
         }
     }
 }

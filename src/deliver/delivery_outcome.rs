@@ -30,7 +30,7 @@ impl DeliveryOutcome {
 }
 
 const FIRST_PAUSE: Span = Span::from_secs(5);
-const LONGEST_PAUSE: Span = Span::from_mins(15);
+pub(super) const LONGEST_PAUSE: Span = Span::from_mins(15);
 
 /// Longest pause that a target can request; a longer one may be a mistake and would delay other rows.
 pub(super) const LONGEST_REQUESTED_PAUSE: Span = Span::from_days(1);

@@ -21,7 +21,9 @@ use crate::store::writer::Write;
 use tidewatch_core::time::Timestamp;
 
 use super::attempt::attempt;
-use super::delivery_outcome::{DeliveryOutcome, LONGEST_REQUESTED_PAUSE, pause_of_target, settled};
+use super::delivery_outcome::{
+    DeliveryOutcome, LONGEST_PAUSE, LONGEST_REQUESTED_PAUSE, pause_of_target, settled,
+};
 use super::shipment::{Shipment, Tools};
 
 /// The worker of one target.
@@ -97,7 +99,8 @@ impl TargetWorker {
         let now = self.clock.now();
         let latest = now + LONGEST_REQUESTED_PAUSE;
         if let Some((until, failed)) = failures.pause {
-            if until > now && until <= latest && self.reader.waits_for_retry(failed).await? {
+            // The clock may have been set back since.
+            if until > now && until <= now + LONGEST_PAUSE && self.reader.waits_for_retry(failed).await? {
                 return Ok(Head::Later(Some(until)));
             }
             failures.pause = None;

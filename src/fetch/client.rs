@@ -219,8 +219,8 @@ impl Fetcher {
         // Connecting has its own time-out in the HTTP library; the headers may then take one read time-out.
         let limit = self.params.connect_timeout + self.params.read_timeout;
         match patience(limit.to_duration(), builder.send()).await {
-            // The host was connected; otherwise the connect time-out would have come first.
-            Err(_) => Err(FetchError::remote(format!("{host} did not answer within {limit}"))),
+            // The connection may be one that was kept, and the network may be down since.
+            Err(_) => Err(FetchError::no_answer(format!("{host} did not answer within {limit}"))),
             Ok(Err(error)) if error.is_connect() && error.is_timeout() => {
                 let limit = self.params.connect_timeout;
                 Err(FetchError::not_connected(format!("no connection to {host} within {limit}")))

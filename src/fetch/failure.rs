@@ -16,6 +16,11 @@ impl FetchError {
         Self { message: message.into(), fault: FetchFault::Answer }
     }
 
+    /// A connection without an answer.
+    pub(super) fn no_answer(message: impl Into<String>) -> Self {
+        Self { message: message.into(), fault: FetchFault::NoAnswer }
+    }
+
     /// A connection that took too long.
     pub(super) fn not_connected(message: impl Into<String>) -> Self {
         Self { message: message.into(), fault: FetchFault::Connection }

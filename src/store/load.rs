@@ -88,9 +88,11 @@ async fn drop_requests(connection: &mut SqliteConnection) -> Result<u64, StoreEr
         "UPDATE requests SET answer = 'refused: tidewatch was restarted meanwhile; request it again'
          WHERE answer IS NULL",
     )
-    .execute(connection)
+    .execute(&mut *connection)
     .await?;
-    Ok(done.rows_affected())
+    let pardons =
+        sqlx::query("UPDATE pardons SET answer = 'refused: tidewatch was restarted' WHERE answer IS NULL");
+    Ok(done.rows_affected() + pardons.execute(connection).await?.rows_affected())
 }
 
 /// In `meta`: when the daemon started first after a restore; 0 before that.

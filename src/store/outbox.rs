@@ -222,8 +222,8 @@ pub async fn retry(path: &Path, which: &Which) -> Result<Retried, StoreError> {
 }
 
 impl Reader {
-    /// The next delivery to a target: the oldest of a source whose deliveries are not delayed by an earlier one
-    /// that failed. If the receiver asked for a pause, none before its end. Times after `latest` result from a
+    /// The next delivery to a target: the oldest of a source without a failed one, so that documents which no receiver
+    /// takes delay no other source; else the failed one that waits longest. If the receiver asked for a pause, none before its end. Times after `latest` result from a
     /// changed clock and are ignored.
     pub async fn next_waiting(
         &self,
@@ -243,19 +243,35 @@ impl Reader {
         if pause.is_some() {
             return Ok(NextDelivery::Later(instant(pause)));
         }
-        let due = sqlx::query(
+        let mut due = sqlx::query(
             "SELECT id, key, source_id, attempts, first_tried_at
-             FROM deliveries AS due INDEXED BY deliveries_waiting WHERE target = ?1 AND state = 'waiting' AND NOT EXISTS (
+             FROM deliveries AS due INDEXED BY deliveries_waiting
+             WHERE target = ?1 AND state = 'waiting' AND next_at IS NULL AND NOT EXISTS (
                  SELECT 1 FROM deliveries AS failed INDEXED BY deliveries_failed
                  WHERE failed.target = ?1 AND failed.source_id = due.source_id AND failed.state = 'waiting'
-                     AND failed.next_at > ?2 AND failed.next_at <= ?3 AND failed.id <= due.id)
+                     AND failed.next_at IS NOT NULL AND failed.id < due.id)
              ORDER BY id LIMIT 1",
         )
         .bind(target)
-        .bind(now.as_millis())
-        .bind(latest.as_millis())
         .fetch_optional(self.pool())
         .await?;
+        if due.is_none() {
+            due = sqlx::query(
+                "SELECT id, key, source_id, attempts, first_tried_at
+                 FROM deliveries AS due INDEXED BY deliveries_failed
+                 WHERE target = ?1 AND state = 'waiting' AND next_at IS NOT NULL AND NOT (next_at > ?2 AND next_at <= ?3)
+                     AND NOT EXISTS (
+                         SELECT 1 FROM deliveries AS earlier INDEXED BY deliveries_failed
+                         WHERE earlier.target = ?1 AND earlier.source_id = due.source_id AND earlier.state = 'waiting'
+                             AND earlier.next_at IS NOT NULL AND earlier.id < due.id)
+                 ORDER BY next_at, id LIMIT 1",
+            )
+            .bind(target)
+            .bind(now.as_millis())
+            .bind(latest.as_millis())
+            .fetch_optional(self.pool())
+            .await?;
+        }
         if let Some(row) = due {
             return Ok(NextDelivery::Due(WaitingDelivery {
                 id: row.get(0),

@@ -164,7 +164,10 @@ pub(super) async fn delete_batch(connection: &mut SqliteConnection, before: Dele
     more |= delete(connection, &HOSTS, Some(before.probes)).await?;
     more |= items(connection, before.now).await?;
     more |= removed_source(connection, before.probes).await?;
-    sqlx::query("DELETE FROM requests WHERE answer IS NOT NULL AND asked_at < ?")
+    // Not the last one: its number would be used again, and the daemon passes over numbers that it has seen.
+    sqlx::query(
+        "DELETE FROM requests WHERE answer IS NOT NULL AND asked_at < ? AND id < (SELECT max(id) FROM requests)",
+    )
         .bind(before.probes.as_millis())
         .execute(&mut *connection)
         .await?;
@@ -193,6 +196,13 @@ fn of_any_clock(statement: &str) -> String {
     )
 }
 
+/// The times by clocks that were behind, of what is younger than this by the present one.
+async fn young(connection: &mut SqliteConnection, before: Timestamp) -> Result<String> {
+    let clock = StoredClock::read(connection).await?;
+    let young: Vec<_> = clock.periods_behind(before).iter().map(LogPeriod::times).collect();
+    text_of(&young)
+}
+
 /// Runs each statement. Returns whether one deleted as many rows as it may.
 async fn delete(
     connection: &mut SqliteConnection,
@@ -200,9 +210,7 @@ async fn delete(
     before: Option<Timestamp>,
 ) -> Result<bool> {
     let Some(before) = before else { return Ok(false) };
-    let clock = StoredClock::read(connection).await?;
-    let young: Vec<_> = clock.periods_behind(before).iter().map(LogPeriod::times).collect();
-    let young = text_of(&young)?;
+    let young = young(connection, before).await?;
     let mut more = false;
     for &statement in statements {
         let deleted = sqlx::query(AssertSqlSafe(of_any_clock(statement)))
@@ -218,15 +226,19 @@ async fn delete(
 
 /// Deletes some items that left long before `now`, and notes for their sources that items were forgotten.
 async fn items(connection: &mut SqliteConnection, now: Timestamp) -> Result<bool> {
-    let sources: Vec<i64> = sqlx::query_scalar(
+    let before = now - ITEMS_REMEMBERED;
+    let statement = of_any_clock(
         "DELETE FROM items WHERE (source_id, key_hash) IN (
              SELECT source_id, key_hash FROM items WHERE left_at < ? ORDER BY left_at LIMIT ?)
          RETURNING source_id",
-    )
-    .bind((now - ITEMS_REMEMBERED).as_millis())
-    .bind(ROWS_AT_A_TIME)
-    .fetch_all(&mut *connection)
-    .await?;
+    );
+    let young = young(connection, before).await?;
+    let sources: Vec<i64> = sqlx::query_scalar(AssertSqlSafe(statement))
+        .bind(before.as_millis())
+        .bind(ROWS_AT_A_TIME)
+        .bind(young)
+        .fetch_all(&mut *connection)
+        .await?;
     if !sources.is_empty() {
         sqlx::query(
             "UPDATE sources SET known_items = known_items - gone.items, items_forgotten = ?

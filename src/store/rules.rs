@@ -114,7 +114,7 @@ async fn text_before(
     text: &str,
 ) -> std::result::Result<Option<Timestamp>, sqlx::Error> {
     let before: Option<i64> = sqlx::query_scalar(
-        "SELECT detected_at FROM updates WHERE source_id = ? AND kind = 'changed' AND key = ? AND probe_id <> ?
+        "SELECT detected_at FROM updates WHERE source_id = ? AND kind = 'changed' AND key = ? AND probe_id IS NOT ?
          ORDER BY id DESC LIMIT 1",
     )
     .bind(by.source.0)

@@ -315,7 +315,7 @@ pub(super) async fn rename(
         .execute(&mut *connection)
         .await?;
         sqlx::query(
-            "UPDATE sources SET name = new.value ->> 1 FROM json_each(?) AS new
+            "UPDATE OR IGNORE sources SET name = new.value ->> 1 FROM json_each(?) AS new
              WHERE sources.name = new.value ->> 0 AND sources.state <> 'removed'",
         )
         .bind(&names)

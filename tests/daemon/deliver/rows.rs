@@ -161,18 +161,25 @@ async fn a_failed_row_delays_its_source_and_a_requested_pause_the_target() {
     fixture.write(settle(ids[2], 1, failed(50))).await;
     assert_eq!(due(2).await, Err(Some(at(50))));
     assert_eq!(due(50).await, Ok(ids[2]));
-    assert_eq!(due(100).await, Ok(ids[0]), "the older one first");
+    assert_eq!(due(100).await, Ok(ids[2]), "the one that waits longest first");
     fixture.write(settle(ids[2], 50, Settled::Delivered)).await;
     assert_eq!(due(51).await, Ok(ids[3]));
     let pause = Settled::Failed { next_at: at(80), pauses_target: true, error: "busy".into() };
     fixture.write(settle(ids[3], 51, pause)).await;
     fixture.enqueue_from(fixture.other_source, "exec:b", &["b1"]).await;
     assert_eq!(due(52).await, Err(Some(at(80))), "for all sources");
-    assert_eq!(due(101).await, Ok(ids[0]));
+    assert_eq!(due(101).await, Ok(ids[3]));
     assert!(matches!(next(&fixture, "exec:b", 52).await, NextDelivery::Due(_)), "other targets go on");
     // By hand, a pause ends at once.
     assert_eq!(retry(&fixture.store(), &Which::Numbers(vec![ids[3]])).await.unwrap(), Retried::Waiting(1));
     assert_eq!(due(53).await, Ok(ids[3]));
+    fixture.write(settle(ids[3], 54, Settled::Delivered)).await;
+    assert_eq!(due(101).await, Ok(ids[0]));
+    // What never failed comes first, so that documents which no receiver takes delay no other source.
+    fixture.enqueue_from(fixture.other_source, "exec:a", &["b3"]).await;
+    let b3 = fixture.rows().await.iter().map(|row| row.id).max().unwrap();
+    assert_eq!(due(101).await, Ok(b3));
+    fixture.write(settle(b3, 101, Settled::Delivered)).await;
     // Times from a changed clock are ignored.
     assert_eq!(due(-100_000).await, Ok(ids[0]));
 }

@@ -120,7 +120,9 @@ async fn slow_servers_time_out() {
         ("did not answer within", vec![ServerStep::Drip(b"HTTP/1.1 200 OK\r\nX: ".repeat(500), pause)]),
     ] {
         let error = once(&impatient(), Reply::raw(steps)).await.unwrap_err();
-        assert!(error.message.contains(message) && error.fault == FetchFault::Answer, "{message}: {error}");
+        // Without a head, the network may be what is slow.
+        let fault = if message.starts_with("did not") { FetchFault::NoAnswer } else { FetchFault::Answer };
+        assert!(error.message.contains(message) && error.fault == fault, "{message}: {error}");
     }
     let hasty = FetchParams { total_timeout: Span::from_millis(300), ..params() };
     let error = once(&hasty, Reply::raw(vec![ServerStep::Stall])).await.unwrap_err();

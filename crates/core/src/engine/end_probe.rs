@@ -146,6 +146,8 @@ impl Engine {
                 return self.outage.no_descriptors(ended).then_some(Note::NoDescriptors);
             }
             Err(Failure::Interrupted) => None,
+            // By a robots.txt that was stored before: no request was sent.
+            Err(Failure::Forbidden | Failure::Refused) if report.answered_by.is_none() => None,
             Err(failure) if failure.may_be_outage() => {
                 let answered = self.sources.get(&report.source).is_some_and(|it| it.memory.answers());
                 let last = if answered { LastResult::Answered } else { LastResult::Failed };
@@ -232,7 +234,7 @@ impl Engine {
                 && paused > ended
             {
                 // The others of the site come first, so that one address does not silence its neighbours.
-                let others = self.hosts.refuse(source.host, source.id, due);
+                let others = self.hosts.refuse(source.host, source.id, due, LONGEST_BEHIND);
                 let each =
                     self.params.step.max(self.params.host_spacing).max(self.hosts.crawl_delay(source.host));
                 let behind = each.scaled(others as f64).min(LONGEST_BEHIND);

@@ -137,7 +137,8 @@ impl Engine {
             return None;
         }
         let (host, also) = source.hosts();
-        let open = closed_until(&self.hosts, host, now).is_none() && !self.hosts.goes_last(host, id);
+        let goes_last = source.memory.reason != Reason::Manual && self.hosts.goes_last(host, id, now);
+        let open = closed_until(&self.hosts, host, now).is_none() && !goes_last;
         if let Some(until) =
             open.then(|| self.hosts.claim_start(host, self.params.host_spacing, now).err()).flatten()
         {

@@ -150,8 +150,8 @@ pub struct Hosts {
     ready: BTreeSet<(Ready, HostIx)>,
     /// The crawl delays of origins that ask for one. An empty name stands for an unknown origin of before a restart.
     crawl_delays: BTreeMap<(HostIx, Arc<str>), Span>,
-    /// The source that each host refused last, for as long as it was not probed since.
-    refused: BTreeMap<HostIx, SourceId>,
+    /// The source that each host refused last, until it was probed since, and at most until this time.
+    refused: BTreeMap<HostIx, (SourceId, Timestamp)>,
 }
 
 impl Hosts {
@@ -307,25 +307,25 @@ impl Hosts {
         self.at(host).waiting.iter().map(|&(_, source)| source)
     }
 
-    /// Notes that the host refused a request for this source. Returns how many others are due by `until`, counted
-    /// up to a bound.
-    pub fn refuse(&mut self, host: HostIx, source: SourceId, until: Timestamp) -> usize {
-        self.refused.insert(host, source);
+    /// Notes that the host refused a request for this source, which is due at `due` again. It is behind others for `longest`
+    /// after that at most. Returns how many others are due by then, counted up to a bound.
+    pub fn refuse(&mut self, host: HostIx, source: SourceId, due: Timestamp, longest: Span) -> usize {
+        self.refused.insert(host, (source, due + longest));
         let entry = self.at(host);
-        let due = entry.waiting.range(..=(until, SourceId(i64::MAX))).take(MOST_COUNTED).count();
+        let due = entry.waiting.range(..=(due, SourceId(i64::MAX))).take(MOST_COUNTED).count();
         due + entry.parked.iter().map(|parked| parked.line.len()).sum::<usize>().min(MOST_COUNTED)
     }
 
     /// A source was probed again.
     pub fn forget_refusal(&mut self, host: HostIx, source: SourceId) {
-        if self.refused.get(&host) == Some(&source) {
+        if self.refused.get(&host).is_some_and(|&(refused, _)| refused == source) {
             self.refused.remove(&host);
         }
     }
 
     /// Whether the host refused this source last, and others wait for the host.
-    pub fn goes_last(&self, host: HostIx, source: SourceId) -> bool {
-        self.refused.get(&host) == Some(&source)
+    pub fn goes_last(&self, host: HostIx, source: SourceId, now: Timestamp) -> bool {
+        self.refused.get(&host).is_some_and(|&(refused, until)| refused == source && now < until)
             && self.at(host).parked.iter().any(|parked| !parked.line.is_empty())
     }
 
@@ -373,6 +373,7 @@ impl Hosts {
                 *at = at.map(|at| at + by);
             }
         }
+        self.refused.values_mut().for_each(|(_, until)| *until += by);
         (0..self.hosts.len() as u32).for_each(|ix| self.list(HostIx(ix)));
     }
 

@@ -25,13 +25,12 @@ impl Engine {
         let Some(source) = self.sources.get_mut(&id) else { return };
         let Some(probe) = source.probe_mut() else { return };
         let (own, reserved) = probe.hosts;
-        let closed = match reserved == Some(host) {
+        let closed = match host == own || reserved == Some(host) {
             // Busy with this probe.
             true => self.hosts.closed_until_known(host).max(self.hosts.paused_until(host)),
             false => closed_until(&self.hosts, host, now),
         };
         let answer = match closed.filter(|&until| until > now) {
-            _ if host == own => Ok(()),
             Some(until) => Err(until),
             None => self.hosts.claim_start(host, spacing, now),
         };

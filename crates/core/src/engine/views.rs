@@ -7,10 +7,11 @@ use crate::planning::budget::Budget;
 use crate::planning::plan::{Plan, Revision};
 use crate::planning::policy::Policy;
 use crate::source_id::SourceId;
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 
 use super::constraint::Constraint;
 use super::deadline_index::DeadlineStats;
+use super::event::Pardon;
 use super::fleet_price::Spending;
 use super::gate;
 use super::params::{FleetParams, HostGroup};
@@ -107,6 +108,18 @@ impl Engine {
     pub fn pause_asked_for(&self, id: SourceId) -> Option<Timestamp> {
         let source = self.sources.get(&id)?;
         source.memory.retry_until.max(self.hosts.paused_until(source.host))
+    }
+
+    /// What has to be pardoned to end that pause: the source, its site, or both.
+    pub fn pardons_needed(&self, id: SourceId) -> Vec<Pardon> {
+        let Some(source) = self.sources.get(&id) else { return Vec::new() };
+        let end = self.pause_asked_for(id);
+        let own = (source.memory.retry_until, Pardon::Source(id));
+        let site = (self.hosts.paused_until(source.host), Pardon::Host(Arc::clone(&source.terms.host.key)));
+        // One that ends much earlier need not be lifted.
+        let is_needed =
+            |until: Option<Timestamp>| until.is_some() && until.map(|at| at + Span::from_days(1)) > end;
+        [own, site].into_iter().filter(|(until, _)| is_needed(*until)).map(|(_, whom)| whom).collect()
     }
 
     /// The progress of all rules.

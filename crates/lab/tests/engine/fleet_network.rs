@@ -220,6 +220,31 @@ fn what_a_person_must_mend_is_asked_again_after_an_hour_at_the_earliest() {
 }
 
 #[test]
+fn a_source_that_was_refused_is_probed_again_at_a_site_that_is_always_busy() {
+    let budget = Budget { probes: 48, per: Span::from_days(1), min_spacing: Span::from_mins(15) };
+    let refused = SourceId(4);
+    let known = (0..60).map(|id| {
+        let mut known = source(id, budget);
+        known.terms.host = HostGroup { key: "shared.example".into(), public: true };
+        known
+    });
+    let at = Cell::new(None);
+    let answer = |id, now| {
+        let throttles = id == refused && at.get().is_none();
+        throttles.then(|| {
+            at.set(Some(now));
+            Failure::Throttled { retry_after: Some(Span::from_mins(10)) }
+        })
+    };
+    // The site is asked for more than it gives.
+    let params = FleetParams { host_spacing: Span::from_mins(1), ..FleetParams::default() };
+    let (_, world) = run_with(params, known.collect(), answer, Span::from_days(1));
+    let at = at.get().unwrap();
+    let again = world.sent.iter().filter(|sent| sent.source == refused && sent.started > at).count();
+    assert!(again > 3, "{again} of {}", world.sent.len());
+}
+
+#[test]
 fn after_a_pause_the_source_that_was_refused_goes_last() {
     let budget = Budget { probes: 48, per: Span::from_days(1), min_spacing: Span::from_mins(15) };
     let refused = SourceId(4);
