@@ -93,6 +93,11 @@ impl Clock {
         }
     }
 
+    /// When the machine was booted, by this clock. Another time means another boot, or a clock that was set since.
+    pub fn booted_at(&self) -> Timestamp {
+        self.now() - Span::from_duration(boot_time())
+    }
+
     /// Moves an accelerated or paced clock and all its clones by `by`, like an operator who sets the system
     /// clock.
     pub fn set(&self, by: Span) {

@@ -11,7 +11,8 @@ use tokio::sync::mpsc;
 use crate::clock::{Clock, real_pause};
 use crate::config::configuration::Config;
 use crate::store::lock::Lock;
-use crate::store::{Connection, StoreError, load, open};
+use crate::store::{Connection, StoreError, crashes, load, open};
+use tidewatch_core::engine::event::CrashSuspect;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::Timestamp;
 
@@ -24,6 +25,8 @@ pub(super) struct Begun {
     pub connection: Connection,
     pub loaded: Loaded,
     pub first_due: Vec<(SourceId, Timestamp)>,
+    /// Sources that may have ended an earlier daemon.
+    pub suspects: Vec<CrashSuspect>,
     /// A reload was requested meanwhile.
     pub reload: bool,
 }
@@ -42,7 +45,7 @@ pub(super) async fn open_store(
 ) -> Result<Option<(Lock, Begun)>, StoreError> {
     let (mut pause, mut reload, mut reported) = (FIRST_RETRY, false, String::new());
     loop {
-        let error = match with_more_time(attempt(config, clock.now())).await {
+        let error = match with_more_time(attempt(config, clock)).await {
             Ok((lock, begun)) => {
                 if !reported.is_empty() {
                     tracing::info!("the store can be written; starting");
@@ -88,14 +91,16 @@ async fn with_more_time<T>(work: impl Future<Output = T>) -> T {
     }
 }
 
-async fn attempt(config: &Config, now: Timestamp) -> Result<(Lock, Begun), StoreError> {
+async fn attempt(config: &Config, clock: &Clock) -> Result<(Lock, Begun), StoreError> {
     let store = &config.daemon.store;
     let lock = Lock::take(store)?;
     let mut connection = open::for_writing(store).await?;
+    let suspects = crashes::begin(&mut connection, clock.booted_at()).await?;
+    let now = clock.now();
     load::begin(&mut connection, &config.sources, now).await?;
     let loaded = load_engine(config, &mut connection, now).await?;
     open::prepare_for_probes(&mut connection, loaded.engine.len()).await?;
     let due = |&id: &SourceId| Some((id, loaded.engine.memory(id)?.due.at()?));
     let first_due = loaded.unscheduled.iter().filter_map(due).collect();
-    Ok((lock, Begun { connection, loaded, first_due, reload: false }))
+    Ok((lock, Begun { connection, loaded, first_due, suspects, reload: false }))
 }

@@ -17,6 +17,7 @@ use crate::config::address::{is_private, wrapped};
 
 use super::error::FetchError;
 use super::known_addresses::KnownAddresses;
+use super::name_lookups::NameLookups;
 
 /// Decides which addresses are public.
 #[derive(Debug, Clone, Default)]
@@ -96,6 +97,7 @@ struct Inner {
     fixed: Vec<(String, IpAddr)>,
     /// Answers of the system.
     known: KnownAddresses,
+    lookups: NameLookups,
     /// `None` if private addresses are allowed.
     guard: Option<Guard>,
 }
@@ -104,7 +106,12 @@ impl Resolver {
     /// Creates a resolver that returns only public addresses, or all addresses without a guard.
     pub fn new(fixed: &[(String, IpAddr)], guard: Option<Guard>) -> Self {
         let fixed = fixed.iter().map(|(name, address)| (plain(name), *address)).collect();
-        Self(Arc::new(Inner { fixed, known: KnownAddresses::default(), guard }))
+        Self(Arc::new(Inner {
+            fixed,
+            known: KnownAddresses::default(),
+            lookups: NameLookups::default(),
+            guard,
+        }))
     }
 }
 
@@ -139,8 +146,7 @@ impl Inner {
         if let Some(known) = self.known.get(name) {
             return Ok(known);
         }
-        let found: Arc<[IpAddr]> =
-            tokio::net::lookup_host((name, 0)).await?.map(|found| found.ip()).collect();
+        let found: Arc<[IpAddr]> = self.lookups.resolve(name).await?.into();
         self.known.keep(name, &found);
         Ok(found)
     }

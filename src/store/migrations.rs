@@ -13,7 +13,7 @@ macro_rules! file {
 }
 
 /// All files of `migrations/`, oldest first. A file is never changed after a release.
-const FILES: [(&str, &str); 24] = [
+const FILES: [(&str, &str); 25] = [
     file!("0001_store"),
     file!("0002_rhythm"),
     file!("0003_plans"),
@@ -35,6 +35,7 @@ const FILES: [(&str, &str); 24] = [
     file!("0019_estimates"),
     file!("0020_last_items"),
     file!("0021_bounds"),
+    file!("0024_crash_suspects"),
     file!("0025_page_read_as"),
     file!("0026_lines"),
     file!("0027_unread"),

@@ -7,12 +7,14 @@
 pub mod attempts;
 pub mod backup;
 mod batch;
+pub mod crashes;
 pub mod deliveries;
 mod delivery_key;
 mod ended;
 pub mod error;
 mod events;
 pub mod files;
+mod finite;
 mod fleet_prices;
 mod json_rows;
 mod known_items;

@@ -6,8 +6,9 @@ use sqlx::SqliteConnection;
 use tidewatch_core::engine::slot_stats::SlotStats;
 use tidewatch_core::time::{Span, Timestamp};
 
+use super::finite::finite;
 use super::record::RobotsRecord;
-use super::{outbox, source_row};
+use super::{crashes, outbox, source_row};
 
 type Result = std::result::Result<(), sqlx::Error>;
 
@@ -44,6 +45,7 @@ pub(super) async fn shift(connection: &mut SqliteConnection, by: Span, since: Ti
     .bind(since.as_millis())
     .execute(&mut *connection)
     .await?;
+    crashes::shift(connection, by).await?;
     outbox::shift(connection, by).await
 }
 
@@ -63,8 +65,8 @@ pub(super) async fn load(connection: &mut SqliteConnection, load: &SlotStats) ->
     .bind(load.late_for.as_millis())
     .bind(load.latest.as_millis())
     .bind(signed(load.waiting))
-    .bind(load.undiscovered_hours)
-    .bind(load.work)
+    .bind(finite(load.undiscovered_hours))
+    .bind(finite(load.work))
     .bind(signed(load.tardy))
     .bind(load.tardy_for.as_millis())
     .bind(load.tardiest.as_millis())

@@ -2,6 +2,7 @@
 //! output of its commands beside a running daemon.
 
 mod commands;
+mod crashes;
 mod daemon;
 mod deliveries;
 mod descriptors;

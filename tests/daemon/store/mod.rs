@@ -44,6 +44,7 @@ mod lists;
 mod measures;
 mod plans;
 mod predictions;
+mod refused_writes;
 mod replay_logs;
 mod retention;
 

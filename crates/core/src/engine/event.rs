@@ -42,8 +42,21 @@ pub enum EngineEvent {
         /// The difference.
         by: Span,
     },
+    /// The process died before, while the probes of these sources were in progress.
+    Died(Vec<CrashSuspect>),
     /// No more probes may start.
     Stopping,
+}
+
+/// A source that may have ended the process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CrashSuspect {
+    /// The source.
+    pub source: SourceId,
+    /// How often the process died while its probe was in progress, since one of its probes ended.
+    pub deaths: u32,
+    /// No other probe was in progress at the last death, which has had no consequence yet.
+    pub alone: bool,
 }
 
 /// The data that was committed.

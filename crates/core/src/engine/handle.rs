@@ -31,6 +31,7 @@ impl Engine {
                 actions.push(Action::Answer { request, answer: self.request(source, now) });
             }
             EngineEvent::ClockSet { by } => self.clock_set(by, now, actions),
+            EngineEvent::Died(suspects) => self.suspect(suspects, now, actions),
             EngineEvent::Stopping => self.stopping = true,
         }
         self.report_deadlines(now, actions);

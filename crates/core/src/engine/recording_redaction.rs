@@ -138,6 +138,7 @@ impl Redaction {
             | EngineEvent::RatesFitted(_)
             | EngineEvent::ProbeRequested { .. }
             | EngineEvent::ClockSet { .. }
+            | EngineEvent::Died(_)
             | EngineEvent::Stopping => {}
         }
     }
@@ -159,8 +160,10 @@ impl Redaction {
             Persist::Ended(result) => self.result(result),
             Persist::Due(due) => due.iter_mut().for_each(|due| self.due(due)),
             Persist::Plans(plans) => plans.iter_mut().for_each(|plan| self.due(&mut plan.due)),
+            Persist::Backoff(change) => self.due(&mut change.due),
             Persist::Note { note, .. } => self.note(note),
-            Persist::Started(_)
+            Persist::SuspicionOver(_)
+            | Persist::Started(_)
             | Persist::Cancelled(_)
             | Persist::FirstDue(_)
             | Persist::Load(_)
