@@ -30,7 +30,7 @@ async fn a_reload_that_removes_most_sources_is_carried_out_the_second_time() {
         assert!(messages.last().unwrap().contains(&why), "{messages:?}");
         assert_eq!(home.number(LISTED).await, 24);
     }
-    assert!(daemon.log().contains("reload again with the same files, or restart"), "{}", daemon.log());
+    until("the remedy", || daemon.log().contains("reload again with the same files, or restart")).await;
     home.until("SELECT count(*) FROM events WHERE kind = 'reload_refused'", |n| n == 2).await;
     // The status line says so until a reload is applied.
     daemon.wait_for_message("last reload: REFUSED").await;

@@ -112,7 +112,8 @@ async fn a_hangup_with_a_faulty_file_changes_nothing() {
     assert!(messages.iter().any(|message| message.contains("RELOADING=1")), "{messages:?}");
     assert!(messages.last().unwrap().contains("STATUS=reload refused"), "{messages:?}");
     let place = format!("{}:2:8", home.config().display());
-    assert!(daemon.log().contains(&place), "{}", daemon.log());
+    // The log has a thread of its own.
+    until("the place of the fault", || daemon.log().contains(&place)).await;
     home.until("SELECT count(*) FROM events WHERE kind = 'reload_refused'", |n| n == 1).await;
     let before = web.requests().len();
     soon("the old list goes on", web.arrived(before + 3)).await;
@@ -170,7 +171,7 @@ async fn a_hangup_with_another_half_life_or_zone_learns_again() {
     let fitted = "SELECT count(*) FROM fits WHERE time_zone = 'Asia/Tokyo'";
     home.until(fitted, |n| n == 1).await;
     let changed = home.rows::<(f64,)>("SELECT per_week FROM fits").await[0].0;
-    assert!(daemon.log().contains("rates were learned again"), "{}", daemon.log());
+    until("the line", || daemon.log().contains("rates were learned again")).await;
     let (short, long) = (fresh("1w", "Asia/Tokyo").await, fresh("8w", "UTC").await);
     assert!((changed / short - 1.0).abs() < 0.01, "{changed} {short} {long}");
     assert!(changed > 1.1 * long, "{changed} {long}");

@@ -3,7 +3,7 @@
 use sqlx::Connection;
 
 use super::daemon::{BRISK, Home};
-use crate::waiting::soon;
+use crate::waiting::{soon, until};
 use tidewatch_fixtures::documents::rss;
 use tidewatch_fixtures::loopback::{LoopbackServer, Reply};
 use tidewatch_fixtures::source_list::source_with_budget;
@@ -91,8 +91,9 @@ async fn a_start_without_room_on_the_disk_says_so_and_waits() {
     daemon.signal("HUP");
     daemon.signal("HUP");
     daemon.wait_for_message("THE START WAITS").await;
-    let lines = daemon.log().lines().filter(|line| line.contains("ERROR")).count();
-    assert_eq!(lines, 1, "{}", daemon.log());
+    let lines = || daemon.log().lines().filter(|line| line.contains("ERROR")).count();
+    until("the line", || lines() > 0).await;
+    assert_eq!(lines(), 1, "{}", daemon.log());
     assert_eq!(web.requests().len(), 0);
     daemon.give_room();
     daemon.wait_for_message("READY=1").await;
@@ -261,7 +262,7 @@ async fn a_request_that_no_daemon_has_answered_is_dropped_at_the_next_start() {
     let mut daemon = home.start();
     home.until("SELECT count(*) FROM requests WHERE answer LIKE 'refused: %restarted%'", |n| n == 1).await;
     daemon.stop().await;
-    assert!(daemon.log().contains("requests for probes were left from an earlier run"), "{}", daemon.log());
+    until("the line", || daemon.log().contains("requests for probes were left from an earlier run")).await;
     assert_eq!(home.number("SELECT count(*) FROM probes").await, 1);
 }
 
