@@ -10,8 +10,8 @@ use crate::config::configuration::Config;
 use crate::fetch::client::Fetcher;
 use crate::store::lock::Lock;
 use crate::store::reader::Reader;
-use crate::store::writer::{Write, Writer, WriterHandle};
-use crate::store::{StoreError, load, open};
+use crate::store::writer::{Writer, WriterHandle};
+use crate::store::{StoreError, open};
 use tidewatch_core::engine::action::Refusal;
 use tidewatch_core::source_id::SourceId;
 
@@ -21,7 +21,7 @@ use super::probe_context::ProbeContext;
 use super::prober;
 use super::run::{DaemonError, died_writer};
 use super::scheduler::{Channels, Progress, Scheduler};
-use super::startup::{correct_clock, load_engine};
+use super::startup;
 
 /// The error of a single probe.
 #[derive(Debug, thiserror::Error)]
@@ -54,11 +54,9 @@ pub async fn once(config: &Config, name: &str, clock: &Clock) -> Result<Finished
     let store = &config.daemon.store;
     let _lock = Lock::take(store)?;
     let mut connection = open::for_writing(store).await?;
-    let seen = correct_clock(&mut connection, clock).await?;
-    load::begin(&mut connection, &config.sources, seen.reading.now).await?;
     let mut config = config.clone();
     config.fleet.probes_per_step = 1;
-    let loaded = load_engine(&config, &mut connection, &seen).await?;
+    let loaded = startup::begin(&config, &mut connection, clock).await?;
     let named = loaded.roster.iter().find(|(_, spec)| spec.source.name == name);
     let source = named.ok_or(OnceError::Refused(Refusal::Unknown))?.0;
 
@@ -67,9 +65,7 @@ pub async fn once(config: &Config, name: &str, clock: &Clock) -> Result<Finished
     let (writer, WriterHandle { writes, receipts, health }) = Writer::new(connection);
     let (stop_writer, writer_stopped) = oneshot::channel();
     let mut writer = tokio::spawn(writer.run(writer_stopped));
-    if loaded.clock.sources_behind() {
-        let _ = writes.send(Write::CorrectSources { after: 0 });
-    }
+    loaded.correct_sources(&writes);
     let (control, controls) = mpsc::unbounded_channel();
     let (launches, to_launch) = mpsc::unbounded_channel();
     let (ended, has_ended) = mpsc::unbounded_channel();

@@ -11,13 +11,13 @@ use tokio::sync::mpsc;
 use crate::clock::{Clock, real_pause};
 use crate::config::configuration::Config;
 use crate::store::lock::Lock;
-use crate::store::{Connection, StoreError, load, open};
+use crate::store::{Connection, StoreError, open};
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::Timestamp;
 
 use super::messages::DaemonCommand;
 use super::notify;
-use super::startup::{Loaded, correct_clock, load_engine};
+use super::startup::{self, Loaded};
 
 /// The store and the engine of a daemon that starts. The lock beside it is held as long as the daemon runs.
 pub(super) struct Begun {
@@ -92,9 +92,7 @@ async fn attempt(config: &Config, clock: &Clock) -> Result<(Lock, Begun), StoreE
     let store = &config.daemon.store;
     let lock = Lock::take(store)?;
     let mut connection = open::for_writing(store).await?;
-    let seen = correct_clock(&mut connection, clock).await?;
-    load::begin(&mut connection, &config.sources, seen.reading.now).await?;
-    let loaded = load_engine(config, &mut connection, &seen).await?;
+    let loaded = startup::begin(config, &mut connection, clock).await?;
     open::prepare_for_probes(&mut connection, loaded.engine.len()).await?;
     let due = |&id: &SourceId| Some((id, loaded.engine.memory(id)?.due.at()?));
     let first_due = loaded.unscheduled.iter().filter_map(due).collect();

@@ -8,11 +8,11 @@ use crate::store::lock::Lock;
 use crate::store::reader::ask_pardon;
 use crate::store::record::{EventRecord, PardonRecord};
 use crate::store::writer::{Write, Writer};
-use crate::store::{StoreError, load, open};
+use crate::store::{StoreError, open};
 use tidewatch_core::engine::action::{Action, PardonResult, Persist};
 use tidewatch_core::engine::event::{EngineEvent, Pardon};
 
-use super::startup::{correct_clock, load_engine};
+use super::startup;
 
 /// The writes for a pardon. Nothing is changed if there was nothing to lift.
 pub fn writes(result: &PardonResult) -> Vec<Write> {
@@ -54,18 +54,13 @@ pub async fn pardon_stopped(config: &Config, whom: Pardon, clock: &Clock) -> Res
     let store = &config.daemon.store;
     let _lock = Lock::take(store)?;
     let mut connection = open::for_writing(store).await?;
-    let seen = correct_clock(&mut connection, clock).await?;
-    let now = seen.reading.now;
-    load::begin(&mut connection, &config.sources, now).await?;
-    let loaded = load_engine(config, &mut connection, &seen).await?;
-    let mut engine = loaded.engine;
+    let mut loaded = startup::begin(config, &mut connection, clock).await?;
+    let now = clock.now();
     let request = ask_pardon(store, &whom, now).await?;
     let mut actions = Vec::new();
-    engine.handle(now, EngineEvent::Pardoned { whom, request }, &mut actions);
+    loaded.engine.handle(now, EngineEvent::Pardoned { whom, request }, &mut actions);
     let (writer, handle) = Writer::new(connection);
-    if loaded.clock.sources_behind() {
-        handle.writes.send(Write::CorrectSources { after: 0 }).map_err(|_| StoreError::Stopped)?;
-    }
+    loaded.correct_sources(&handle.writes);
     let (stop, stopped) = oneshot::channel();
     let mut answer = NOTHING.to_owned();
     for action in actions {

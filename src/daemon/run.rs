@@ -164,9 +164,7 @@ struct Tasks {
 
 /// Stores the start event and the names of the configured rules, and begins to correct the times of sources.
 fn note_start(config: &Config, loaded: &Loaded, now: Timestamp, writes: &mpsc::UnboundedSender<Write>) {
-    if loaded.clock.sources_behind() {
-        let _ = writes.send(Write::CorrectSources { after: 0 });
-    }
+    loaded.correct_sources(writes);
     let detail = Some(format!("tidewatch {}", env!("CARGO_PKG_VERSION")));
     let _ = writes.send(Write::Event(EventRecord { at: now, kind: "started", source: None, detail }));
     let _ = writes.send(Write::Rules(config.rules.names()));

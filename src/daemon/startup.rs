@@ -8,6 +8,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use jiff::tz::TimeZone;
+use tokio::sync::mpsc;
 use url::Url;
 
 use crate::clock::Clock;
@@ -19,6 +20,7 @@ use crate::fetch::host_group::host_group;
 use crate::store::clock::{ClockSeen, StoredClock};
 use crate::store::clock_set::correct_at_start;
 use crate::store::load::{self, Remembered, StoredState};
+use crate::store::writer::Write;
 use crate::store::{Connection, StoreError, rules};
 use tidewatch_core::engine::event::{KnownSource, Moved};
 use tidewatch_core::engine::loading::Loader;
@@ -170,16 +172,28 @@ pub struct Loaded {
     pub booted_at: Option<Timestamp>,
 }
 
-/// Stores and logs that the clock was set since the last start, if it was. Returns what it shows now.
-pub(super) async fn correct_clock(
+impl Loaded {
+    /// Has the times of sources corrected that do not include all corrections of the clock. Before other writes.
+    pub(super) fn correct_sources(&self, writes: &mpsc::UnboundedSender<Write>) {
+        if self.clock.sources_behind() {
+            // The task that joins the writer notices its end.
+            let _ = writes.send(Write::CorrectSources { after: 0 });
+        }
+    }
+}
+
+/// Brings a store up to date that no other process writes, and builds an engine from it.
+pub(super) async fn begin(
+    config: &Config,
     connection: &mut Connection,
     clock: &Clock,
-) -> Result<ClockSeen, StoreError> {
+) -> Result<Loaded, StoreError> {
     let seen = ClockSeen::now(clock);
     if let Some(correction) = correct_at_start(connection, &seen).await? {
         tracing::warn!("the clock was {correction}; the schedule moves with it");
     }
-    Ok(seen)
+    load::begin(connection, &config.sources, seen.reading.now).await?;
+    load_engine(config, connection, &seen).await
 }
 
 /// Builds an engine with all configured sources that are stored.

@@ -108,20 +108,6 @@ impl Fetcher {
         &self.params
     }
 
-    /// Makes one request and follows all of its redirects.
-    ///
-    /// Returns an answer for any status. An error means that there is no answer, or none that is valid. The
-    /// body is read only for 2xx.
-    pub async fn get(&self, request: &FetchRequest, clock: &Clock) -> Result<HttpAnswer, FetchError> {
-        let mut exchange = self.begin(request);
-        loop {
-            match self.go_on(request, exchange, clock).await? {
-                FetchStep::Answered(answer) => return Ok(*answer),
-                FetchStep::Redirected(next) => exchange = next,
-            }
-        }
-    }
-
     /// A request that is not sent yet.
     pub fn begin(&self, request: &FetchRequest) -> FetchProgress {
         let mut url = request.url.clone();

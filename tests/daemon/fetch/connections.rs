@@ -5,7 +5,7 @@ use std::time::Duration;
 use tidewatch::clock::Clock;
 use tidewatch::fetch::client::Fetcher;
 
-use super::{fetcher, fetcher_keeping, params, request, web};
+use super::{fetcher, fetcher_keeping, follow, params, request, web};
 use crate::waiting::until;
 use tidewatch_fixtures::loopback::{LoopbackServer, Reply};
 
@@ -20,7 +20,7 @@ async fn patient_web() -> LoopbackServer {
 }
 
 async fn get(fetcher: &Fetcher, web: &LoopbackServer, path: &str) {
-    fetcher.get(&request(web.url(path)), &Clock::wall()).await.unwrap();
+    follow(fetcher, &request(web.url(path)), &Clock::wall()).await.unwrap();
 }
 
 /// Lets time pass between two requests.

@@ -10,7 +10,9 @@ use tidewatch::fetch::error::FetchFault;
 use tidewatch::fetch::request::FetchRequest;
 use url::Url;
 
-use super::{decoded, fetcher, get, get_with, head, impatient, internet, once, params, request, web};
+use super::{
+    decoded, fetcher, follow, get, get_with, head, impatient, internet, once, params, request, web,
+};
 use tidewatch_fixtures::loopback::{LoopbackServer, Reply, ServerStep};
 
 #[tokio::test]
@@ -126,8 +128,8 @@ async fn permission_does_not_leak_through_open_connections() {
     let fetcher = fetcher(&fixed);
     let plain = request(inside.url_as("name.example", "/"));
     let permitted = FetchRequest { allow_private: true, ..plain.clone() };
-    assert_eq!(decoded(fetcher.get(&permitted, &Clock::wall()).await.unwrap()).unwrap(), b"ok");
-    let refused = fetcher.get(&plain, &Clock::wall()).await.unwrap_err();
+    assert_eq!(decoded(follow(&fetcher, &permitted, &Clock::wall()).await.unwrap()).unwrap(), b"ok");
+    let refused = follow(&fetcher, &plain, &Clock::wall()).await.unwrap_err();
     assert!(refused.message.contains("only to private addresses"), "{refused}");
     assert_eq!((inside.connections(), inside.requests().len()), (1, 1));
 }

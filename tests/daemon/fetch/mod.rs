@@ -6,7 +6,7 @@ use http::HeaderMap;
 use tidewatch::clock::Clock;
 use tidewatch::config::params::FetchParams;
 use tidewatch::fetch::answer::HttpAnswer;
-use tidewatch::fetch::client::{Fetcher, MOST_KEPT};
+use tidewatch::fetch::client::{FetchStep, Fetcher, MOST_KEPT};
 use tidewatch::fetch::decode::DecodeError;
 use tidewatch::fetch::error::FetchError;
 use tidewatch::fetch::guard::Guard;
@@ -65,8 +65,23 @@ async fn web(script: impl Fn(&SeenRequest) -> Reply + Send + Sync + 'static) -> 
     LoopbackServer::start_on(internet(), script).await
 }
 
+/// Makes one request and follows all of its redirects.
+async fn follow(
+    fetcher: &Fetcher,
+    request: &FetchRequest,
+    clock: &Clock,
+) -> Result<HttpAnswer, FetchError> {
+    let mut progress = fetcher.begin(request);
+    loop {
+        match fetcher.go_on(request, progress, clock).await? {
+            FetchStep::Answered(answer) => return Ok(*answer),
+            FetchStep::Redirected(next) => progress = next,
+        }
+    }
+}
+
 async fn get_with(params: &FetchParams, request: &FetchRequest) -> Result<HttpAnswer, FetchError> {
-    fetcher(params).get(request, &Clock::wall()).await
+    follow(&fetcher(params), request, &Clock::wall()).await
 }
 
 async fn get(request: &FetchRequest) -> Result<HttpAnswer, FetchError> {
@@ -115,7 +130,7 @@ async fn without_contact_the_agent_is_bare_and_a_bad_contact_is_refused() {
     let web = web(|_| Reply::ok("")).await;
     let guard = Guard::treating_as_public(vec![internet()]);
     let fetcher = Fetcher::with_limits(&params(), None, guard, MOST_KEPT).unwrap();
-    fetcher.get(&request(web.url("/")), &Clock::wall()).await.unwrap();
+    follow(&fetcher, &request(web.url("/")), &Clock::wall()).await.unwrap();
     let agent = format!("tidewatch/{}", env!("CARGO_PKG_VERSION"));
     assert_eq!(web.requests()[0].text("user-agent"), Some(agent));
     assert!(Fetcher::new(&params(), Some("me\n")).unwrap_err().message.contains("contact"));
@@ -137,7 +152,7 @@ async fn validators_come_back_byte_for_byte() {
         })
         .await;
         let fetcher = fetcher(&params());
-        let first = fetcher.get(&request(web.url("/")), &Clock::wall()).await.unwrap();
+        let first = follow(&fetcher, &request(web.url("/")), &Clock::wall()).await.unwrap();
         assert_eq!(first.etag.as_deref(), Some(etag));
         assert_eq!(first.last_modified.as_deref(), Some(modified));
         let validators = Validators {
@@ -146,7 +161,7 @@ async fn validators_come_back_byte_for_byte() {
             last_modified: first.last_modified,
         };
         let again = FetchRequest { validators: Some(validators), ..request(web.url("/")) };
-        assert_eq!(fetcher.get(&again, &Clock::wall()).await.unwrap().status, 304);
+        assert_eq!(follow(&fetcher, &again, &Clock::wall()).await.unwrap().status, 304);
         let seen = &web.requests()[1];
         assert_eq!(seen.header("if-none-match").as_deref(), Some(etag));
         assert_eq!(seen.header("if-modified-since").as_deref(), Some(modified));
@@ -184,7 +199,7 @@ async fn no_cookie_and_no_referer_even_when_offered() {
     .await;
     let fetcher = fetcher(&params());
     for _ in 0..2 {
-        fetcher.get(&request(web.url("/a")), &Clock::wall()).await.unwrap();
+        follow(&fetcher, &request(web.url("/a")), &Clock::wall()).await.unwrap();
     }
     let requests = web.requests();
     assert_eq!(requests.len(), 4);
@@ -216,7 +231,7 @@ async fn throttling_is_read_in_all_its_forms() {
         (Reply::new(403), None, false),
     ] {
         let web = web(move |_| reply.clone()).await;
-        let answer = fetcher.get(&request(web.url("/")), &clock).await.unwrap();
+        let answer = follow(&fetcher, &request(web.url("/")), &clock).await.unwrap();
         assert_eq!(answer.retry_after, wait.map(Span::from_secs), "{}", answer.status);
         assert_eq!(answer.throttled, throttled, "{}", answer.status);
         assert_eq!(answer.body.unwrap().wire_bytes(), 0);
