@@ -96,6 +96,8 @@ fn a_reading_ends_when_its_time_is_over() {
     for (kind, begin, piece) in [
         (ReadAs::Feed, "<rss><channel>", "<a/>"),
         (ReadAs::Feed, "<rss><channel>", "</a>"),
+        (ReadAs::Feed, "<rss><channel>", "&"),
+        (ReadAs::Feed, "<rss><channel>", "<!---->"),
         (ReadAs::Feed, r#"{"version":"","items":[{"tags":[1"#, ",1"),
         (ReadAs::Page, "<body>", "<p>x"),
     ] {

@@ -280,6 +280,23 @@ impl Drop for Daemon {
     }
 }
 
+/// The settings of the memory allocator with which the service runs.
+pub fn allocator_settings() -> &'static str {
+    let unit = include_str!("../../../systemd/tidewatch.service");
+    let settings = unit.lines().filter_map(|line| line.strip_prefix("Environment="));
+    settings.into_iter().find(|settings| settings.contains("MALLOC_ARENA_MAX")).unwrap()
+}
+
+/// The processor time that a process has used, user and system.
+pub fn processor_time(pid: u32) -> Duration {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let after_name = stat.rsplit_once(')').unwrap().1;
+    let fields = after_name.split_whitespace().skip(11).take(2);
+    let ticks: u64 = fields.map(|ticks| ticks.parse::<u64>().unwrap()).sum();
+    // 100 a second on every Linux.
+    Duration::from_millis(10 * ticks)
+}
+
 /// A few probes a second.
 pub const BRISK: &str = "probes = 20, per = \"5s\", min_spacing = \"100ms\"";
 

@@ -2,11 +2,15 @@
 
 use std::io::Write;
 use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use tidewatch::daemon::document_readers::LONGEST_READING;
 
-use super::daemon::{BRISK, Home, LAZY};
+use super::daemon::{BRISK, Home, LAZY, allocator_settings, processor_time};
 use crate::waiting::until;
 use tidewatch_fixtures::documents::rss;
 use tidewatch_fixtures::hostile::{HOSTILE_DOCUMENTS, HostileDocument, ReadAs};
@@ -82,28 +86,60 @@ async fn a_hostile_document_costs_one_failed_probe_and_the_others_go_on() {
     assert_eq!(home.number("SELECT count(*) FROM probes WHERE error LIKE '%panic%'").await, 0);
 }
 
-#[tokio::test]
-async fn no_document_takes_much_memory() {
-    let documents: Vec<_> = HOSTILE_DOCUMENTS.iter().filter(|it| it.read_as != ReadAs::Robots).collect();
-    let web = LoopbackServer::start({
-        let bodies: Vec<String> = documents.iter().map(|document| (document.write)(2_000_000)).collect();
-        move |seen| Reply::ok(bodies[seen.path[1..].parse::<usize>().unwrap()].clone())
+/// Size of large documents: nearly `max_body`.
+const LARGE: usize = 9_900_000;
+
+/// More than a probe of a large document takes beside reading it: sending it and storing its items.
+const BESIDE_READING: Duration = Duration::from_secs(1);
+
+/// A document, and the processor time that the daemon had used when it was asked for.
+type Asked = (&'static str, Duration);
+
+/// Serves the hostile documents, and notes when each was asked for.
+async fn serve_large_documents(daemon: Arc<AtomicU32>, asked: Arc<Mutex<Vec<Asked>>>) -> LoopbackServer {
+    LoopbackServer::start(move |seen| {
+        let document = &HOSTILE_DOCUMENTS[seen.path[1..].parse::<usize>().unwrap()];
+        let body = (document.write)(LARGE);
+        assert!(body.len() <= 10_000_000, "{} has {} bytes", document.name, body.len());
+        asked.lock().unwrap().push((document.name, processor_time(daemon.load(Ordering::Relaxed))));
+        Reply::ok(body)
     })
-    .await;
+    .await
+}
+
+#[tokio::test]
+async fn no_document_takes_much_memory_or_time() {
+    let (pid, asked) = (Arc::new(AtomicU32::new(0)), Arc::new(Mutex::new(Vec::new())));
+    let idle = LoopbackServer::start(|_| Reply::ok(rss(["a"]))).await;
+    let web = serve_large_documents(Arc::clone(&pid), Arc::clone(&asked)).await;
     let home = Home::new();
-    let source = |(number, document): (usize, &&HostileDocument)| {
+    let good = source_with_budget("good", &idle.url("/"), LAZY);
+    home.write(std::slice::from_ref(&good));
+    let mut daemon = home.start_after(&format!("export {}", allocator_settings()));
+    pid.store(daemon.pid(), Ordering::Relaxed);
+    home.until("SELECT count(*) FROM probes", |probes| probes == 1).await;
+    let before = daemon.peak_memory();
+    // All are of one host, so that one is in progress at a time.
+    let documents = HOSTILE_DOCUMENTS.iter().enumerate().filter(|(_, it)| it.read_as != ReadAs::Robots);
+    let source = |(number, document): (usize, &HostileDocument)| {
         let kind = if document.read_as == ReadAs::Page { "page" } else { "feed" };
-        let source = source_with_budget(&number.to_string(), &web.url(&format!("/{number}")), BRISK);
+        let source = source_with_budget(&number.to_string(), &web.url(&format!("/{number}")), LAZY);
         format!("{source}kind = \"{kind}\"\nrobots = false\n")
     };
-    let sources: Vec<String> = documents.iter().enumerate().map(source).collect();
+    let sources: Vec<String> = documents.map(source).chain([good]).collect();
     home.write(&sources);
-    let mut daemon = home.start();
-    let count = documents.len() as i64;
+    daemon.signal("HUP");
+    let count = sources.len() as i64;
     home.until("SELECT count(DISTINCT source_id) FROM probes", |probed| probed == count).await;
-    let peak = daemon.peak_memory();
+    asked.lock().unwrap().push(("the end", processor_time(daemon.pid())));
+    let taken = daemon.peak_memory().saturating_sub(before);
     daemon.stop().await;
-    assert!(peak < 256 << 20, "{} MB", peak >> 20);
+    let asked = asked.lock().unwrap();
+    assert_eq!(asked.len() as i64, count, "one probe of each, and the end");
+    let longest = asked.windows(2).map(|pair| (pair[1].1 - pair[0].1, pair[0].0)).max().unwrap();
+    println!("at most {} MB above idle, and {longest:?}", taken >> 20);
+    assert!(taken < 100 << 20, "{} MB", taken >> 20);
+    assert!(longest.0 < LONGEST_READING + BESIDE_READING, "{longest:?}");
     assert_eq!(home.number("SELECT count(*) FROM probes WHERE error LIKE '%panic%'").await, 0);
     let stored = std::fs::metadata(home.store()).unwrap().len();
     assert!(stored < 64 << 20, "{} MB in the store", stored >> 20);

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::daemon::{Daemon, Home};
+use super::daemon::{Daemon, Home, allocator_settings};
 use crate::waiting::{until, until_found};
 use tidewatch_fixtures::documents::rss;
 use tidewatch_fixtures::hostile::{HOSTILE_DOCUMENTS, HostileDocument, ReadAs};
@@ -82,13 +82,6 @@ async fn server(script: impl Fn(&SeenRequest) -> Reply + Send + Sync + 'static) 
         });
     });
     server.await.unwrap()
-}
-
-/// The settings of the memory allocator with which the service runs.
-fn allocator_settings() -> &'static str {
-    let unit = include_str!("../../../systemd/tidewatch.service");
-    let settings = unit.lines().filter_map(|line| line.strip_prefix("Environment="));
-    settings.into_iter().find(|settings| settings.contains("MALLOC_ARENA_MAX")).unwrap()
 }
 
 /// A daemon with all of these sources.

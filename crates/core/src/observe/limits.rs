@@ -17,7 +17,7 @@ pub(super) const MAX_DATE: usize = 128;
 /// Maximum number of authors, and of categories, per item.
 pub(super) const MAX_LABELS: usize = 64;
 
-/// Elements or values between two checks of the time.
+/// Steps of a reader (parts of markup, values, chunks of text) between two checks of the time.
 const CHECK_EVERY: usize = 1024;
 
 /// The limits of one reading that its caller decides.
@@ -41,8 +41,8 @@ impl fmt::Debug for ReadingLimits<'_> {
 }
 
 impl ReadingLimits<'_> {
-    /// Whether the reading must end, asked once per element. The time is checked for few of them.
-    pub(super) fn end_at(&self, element: usize) -> bool {
-        element.is_multiple_of(CHECK_EVERY) && (self.out_of_time)()
+    /// Whether the reading must end, asked once per step of the reader. The time is checked at few of them.
+    pub(super) fn end_at(&self, step: usize) -> bool {
+        step.is_multiple_of(CHECK_EVERY) && (self.out_of_time)()
     }
 }

@@ -110,7 +110,13 @@ impl<'t, 'u> Salvage<'t, 'u> {
         let mut reader = lenient(text);
         let mut offset = 0;
         let mut restarts = 0;
+        let mut events = 0;
         loop {
+            // References and comments take time too, so elements are not enough.
+            events += 1;
+            if self.limits.end_at(events) {
+                return Err(Unreadable::too_slow());
+            }
             let position = offset + usize::try_from(reader.buffer_position()).unwrap_or(usize::MAX / 2);
             match reader.read_event() {
                 Ok(Event::Start(start)) => {
@@ -211,10 +217,7 @@ impl<'t, 'u> Salvage<'t, 'u> {
         if self.elements > MAX_ELEMENTS {
             return Err(Unreadable::TooComplex(format!("more than {MAX_ELEMENTS} elements")));
         }
-        match self.limits.end_at(self.elements) {
-            true => Err(Unreadable::too_slow()),
-            false => Ok(()),
-        }
+        Ok(())
     }
 
     /// Begins an item or a field. `about` is RSS 1.0's id for the item.
