@@ -46,6 +46,7 @@ impl Engine {
         if new.replan {
             self.replan_all();
         }
+        self.forget_unused_hosts(now);
         let due = |id: SourceId| Some((id, self.sources.get(&id)?.memory.due.at()?));
         let first_due: Vec<(SourceId, Timestamp)> = added.into_iter().filter_map(due).collect();
         if !first_due.is_empty() {

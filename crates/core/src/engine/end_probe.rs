@@ -89,7 +89,7 @@ impl Engine {
         self.hosts.forget_refusal(probe.hosts.0, id);
         let outage = self.watch_network(&report, probe.hosts.0);
         let own = self.is_own_failure(&report);
-        let uncharged = own && report.result.as_ref().is_err_and(|failure| failure.is_before_request());
+        let uncharged = own && report.is_before_request();
         let Some(mut then) = self.learn_from(&report, answering, &answering_host, (own, uncharged)) else {
             return;
         };

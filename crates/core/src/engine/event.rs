@@ -96,6 +96,13 @@ pub struct ProbeReport {
     pub result: Result<ProbeAnswer, Failure>,
 }
 
+impl ProbeReport {
+    /// Whether no request was sent. A request to the site that redirects was.
+    pub fn is_before_request(&self) -> bool {
+        self.answered_by.is_none() && self.result.as_ref().is_err_and(|failure| failure.is_before_request())
+    }
+}
+
 /// What robots.txt of an origin asks for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CrawlDelay {

@@ -3,7 +3,7 @@
 //! Each host group has its own queue. One ordered set holds the hosts by the time at which their first
 //! source may be probed. A busy host has no entry there, so ten thousand sources on one busy host cost a
 //! step nothing. All operations are O(log n). Holds all state of a host: busy, pause, spacing and crawl
-//! delay. Must not know why a source is due.
+//! delay. A number that was forgotten is given again. Must not know why a source is due.
 
 use serde::{Deserialize, Serialize};
 use std::cell::Cell;
@@ -92,6 +92,24 @@ impl Parked {
 }
 
 impl Host {
+    fn new() -> Self {
+        Self {
+            waiting: BTreeSet::new(),
+            parked: Default::default(),
+            condition: HostCondition::Idle,
+            paused_until: None,
+            held_until: None,
+            spaced_until: None,
+            crawl_delay: Span::ZERO,
+            listed: None,
+        }
+    }
+
+    /// Whether it has a request in progress, or limits the next one.
+    fn is_limited(&self, now: Timestamp) -> bool {
+        self.condition == HostCondition::Busy || self.closed_until().max(self.spaced_until) > Some(now)
+    }
+
     /// The end of its pause, spacing or crawl delay.
     fn closed_until(&self) -> Option<Timestamp> {
         self.paused_until.max(self.held_until)
@@ -142,6 +160,18 @@ const LET_GO: u8 = 4;
 /// Sources that are counted when one of them is refused.
 const MOST_COUNTED: usize = 1_000;
 
+/// Origins of a host whose crawl delays are known. Each page tells that of its own again at its next probe.
+const MOST_ORIGINS: usize = 32;
+
+/// Unused hosts are forgotten when this many were added, or a sixteenth of all if that is more.
+const MANY_NEW: usize = 1_000;
+
+/// Most unused hosts with a crawl delay. If one is forgotten, its robots.txt is read again before its next page.
+const MOST_WITH_DELAY: usize = 1_000;
+
+/// Unused hosts that may limit requests at the same time.
+const MOST_LIMITED: usize = 10_000;
+
 /// All host groups.
 #[derive(Debug, Default, Clone, Serialize, Deserialize)]
 pub struct Hosts {
@@ -152,6 +182,12 @@ pub struct Hosts {
     crawl_delays: BTreeMap<(HostIx, Arc<str>), Span>,
     /// The source that each host refused last, until it was probed since, and at most until this time.
     refused: BTreeMap<HostIx, (SourceId, Timestamp)>,
+    /// Numbers of forgotten hosts.
+    free: BTreeSet<HostIx>,
+    /// Hosts added since unused ones were forgotten.
+    added: u32,
+    /// Until then too many unused hosts limit requests.
+    full_until: Option<Timestamp>,
 }
 
 impl Hosts {
@@ -178,19 +214,61 @@ impl Hosts {
         if let Some(&ix) = self.by_key.get(key) {
             return ix;
         }
-        let ix = HostIx(u32::try_from(self.hosts.len()).unwrap_or(u32::MAX));
-        self.hosts.push(Host {
-            waiting: BTreeSet::new(),
-            parked: Default::default(),
-            condition: HostCondition::Idle,
-            paused_until: None,
-            held_until: None,
-            spaced_until: None,
-            crawl_delay: Span::ZERO,
-            listed: None,
+        let ix = self.free.pop_first().unwrap_or_else(|| {
+            self.hosts.push(Host::new());
+            HostIx(u32::try_from(self.hosts.len() - 1).unwrap_or(u32::MAX))
         });
+        self.added = self.added.saturating_add(1);
         self.by_key.insert(key.clone(), ix);
         ix
+    }
+
+    /// One more than the largest number.
+    pub fn len(&self) -> usize {
+        self.hosts.len()
+    }
+
+    /// Whether so many hosts were added that unused ones are to be forgotten.
+    pub fn are_many_new(&self, now: Timestamp) -> bool {
+        self.added as usize >= MANY_NEW.max(self.hosts.len() / 16)
+            || self.full_until.is_some_and(|until| until <= now)
+    }
+
+    /// Until when too many unused hosts limit requests.
+    pub fn full_until(&self) -> Option<Timestamp> {
+        self.full_until
+    }
+
+    /// Forgets hosts that are not `used`, by their numbers. Those that limit requests now are kept, and of those with a
+    /// crawl delay the ones that were asked last. If too many limit requests, they are said to do so for `closed_for`.
+    pub fn forget_unused(&mut self, used: &[bool], now: Timestamp, closed_for: Span) -> BTreeSet<HostIx> {
+        let (mut forgotten, mut with_delay, mut limited) = (BTreeSet::new(), Vec::new(), 0);
+        // By number: the order of names differs in a recording.
+        for (ix, host) in (0..).map(HostIx).zip(&self.hosts) {
+            if used.get(ix.0 as usize) == Some(&true) || self.free.contains(&ix) {
+                continue;
+            }
+            if host.is_limited(now) {
+                limited += 1;
+            } else if host.crawl_delay > Span::ZERO {
+                with_delay.push((host.held_until, ix));
+            } else {
+                forgotten.insert(ix);
+            }
+        }
+        with_delay.sort_unstable();
+        let excess = with_delay.len().saturating_sub(MOST_WITH_DELAY);
+        forgotten.extend(with_delay[..excess].iter().map(|&(_, ix)| ix));
+        for &ix in &forgotten {
+            *self.at_mut(ix) = Host::new();
+            self.refused.remove(&ix);
+        }
+        self.by_key.retain(|_, ix| !forgotten.contains(ix));
+        self.crawl_delays.retain(|(ix, _), _| !forgotten.contains(ix));
+        self.free.extend(&forgotten);
+        self.added = 0;
+        self.full_until = (limited >= MOST_LIMITED).then_some(now + closed_for);
+        forgotten
     }
 
     /// Renames every host group and origin.
@@ -351,18 +429,31 @@ impl Hosts {
     }
 
     /// Sets the crawl delay that robots.txt of an origin asks for; zero: none. An unknown origin no longer counts once
-    /// one is known.
+    /// one is known. Of very many origins only the largest delay is known.
     pub fn set_crawl_delay(&mut self, host: HostIx, origin: &str, delay: Span) {
         if !origin.is_empty() {
             self.crawl_delays.remove(&(host, "".into()));
         }
-        match delay {
-            Span::ZERO => drop(self.crawl_delays.remove(&(host, origin.into()))),
-            delay => drop(self.crawl_delays.insert((host, origin.into()), delay)),
+        let key = (host, Arc::from(origin));
+        if delay == Span::ZERO {
+            self.crawl_delays.remove(&key);
+        } else if self.crawl_delays.contains_key(&key) || self.delays_of(host).count() < MOST_ORIGINS {
+            self.crawl_delays.insert(key, delay);
+        } else if self.delays_of(host).all(|(_, other)| other < delay) {
+            let others: Vec<_> = self.delays_of(host).map(|(origin, _)| Arc::clone(origin)).collect();
+            for other in others {
+                self.crawl_delays.remove(&(host, other));
+            }
+            self.crawl_delays.insert(key, delay);
         }
-        let of_host = self.crawl_delays.range((host, "".into())..).take_while(|((of, _), _)| *of == host);
-        let largest = of_host.map(|(_, &delay)| delay).max();
+        let largest = self.delays_of(host).map(|(_, delay)| delay).max();
         self.at_mut(host).crawl_delay = largest.unwrap_or(Span::ZERO);
+    }
+
+    /// The crawl delays of a host's origins.
+    pub fn delays_of(&self, host: HostIx) -> impl Iterator<Item = (&Arc<str>, Span)> {
+        let from_host = self.crawl_delays.range((host, "".into())..);
+        from_host.take_while(move |((of, _), _)| *of == host).map(|((_, origin), &delay)| (origin, delay))
     }
 
     /// Moves all times after the clock was set.
@@ -374,6 +465,7 @@ impl Hosts {
             }
         }
         self.refused.values_mut().for_each(|(_, until)| *until += by);
+        self.full_until = self.full_until.map(|until| until + by);
         (0..self.hosts.len() as u32).for_each(|ix| self.list(HostIx(ix)));
     }
 

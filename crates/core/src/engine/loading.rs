@@ -117,6 +117,7 @@ impl Loader {
         for source in engine.sources.values_mut() {
             source.price = engine.prices.of(source.terms.price);
         }
+        engine.forget_unused_hosts(self.now);
         self.engine
     }
 }

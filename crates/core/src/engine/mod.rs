@@ -50,6 +50,7 @@ mod source;
 mod source_demand;
 mod source_rule_intervals;
 mod source_rule_probes;
+mod unused_hosts;
 mod urgent_cause;
 mod wait_state;
 mod wait_transitions;

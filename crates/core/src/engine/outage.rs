@@ -76,6 +76,12 @@ impl Outage {
         }
     }
 
+    /// These numbers will stand for other hosts.
+    pub fn forget(&mut self, hosts: &BTreeSet<HostIx>) {
+        self.answering.retain(|host| !hosts.contains(host));
+        self.unreachable.retain(|host| !hosts.contains(host));
+    }
+
     /// A host answered, with any status.
     pub fn answered(&mut self, host: HostIx, now: Timestamp) -> Option<OutageChange> {
         self.known_to_answer(host);

@@ -14,7 +14,7 @@ use super::recording_redaction::Redaction;
 use super::state::Engine;
 
 /// The first bytes of every recording; the number is the format version.
-const MAGIC: &[u8] = b"tidewatch recording 6\n";
+const MAGIC: &[u8] = b"tidewatch recording 7\n";
 
 /// An event and the actions that followed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -190,6 +190,6 @@ mod tests {
         }]);
         let (_, bytes) = Recorder::begin(&loader.finish());
         let version = String::from_utf8_lossy(&MAGIC[20..MAGIC.len() - 1]).into_owned();
-        assert_eq!((version.as_str(), bytes.len()), ("6", 12107));
+        assert_eq!((version.as_str(), bytes.len()), ("7", 12110));
     }
 }

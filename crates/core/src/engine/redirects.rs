@@ -1,7 +1,7 @@
 //! Decides when a probe may follow a redirect to another site.
 //!
-//! The request to the other site is one like any other: not during a pause, one at a time, and spaced. Must not know
-//! how long the probe can wait.
+//! The request to the other site is one like any other: not during a pause, one at a time, and spaced. The number of
+//! sites is bounded. Must not know how long the probe can wait.
 
 use crate::source_id::SourceId;
 use crate::time::Timestamp;
@@ -20,6 +20,12 @@ impl Engine {
         now: Timestamp,
         actions: &mut Vec<Action>,
     ) {
+        if self.hosts.known(&to.key).is_none()
+            && let Err(until) = self.room_for_host(now)
+        {
+            actions.push(Action::Redirect { source: id, answer: Err(until) });
+            return;
+        }
         let host = self.hosts.host(&to.key);
         let spacing = self.params.host_spacing;
         let Some(source) = self.sources.get_mut(&id) else { return };

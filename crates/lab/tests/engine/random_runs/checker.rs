@@ -197,7 +197,8 @@ impl PolitenessChecker {
         }
         let outage = self.outage;
         // Only in an outage of our own, and only if no request was sent.
-        let may_be = outage && result.as_ref().is_err_and(|failure| failure.is_before_request());
+        let before_request = result.as_ref().is_err_and(|failure| failure.is_before_request());
+        let may_be = outage && before_request && answered_by.is_none();
         assert_eq!(uncharged, may_be, "{result:?}");
         self.cut_off(id, end);
         let record = self.of(id);
