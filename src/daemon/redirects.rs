@@ -5,6 +5,7 @@
 use tokio::sync::oneshot;
 
 use crate::fetch::client::{FetchProgress, FetchStep, Fetcher};
+use crate::fetch::error::FetchFault;
 use crate::fetch::host_group::host_group;
 use crate::fetch::request::FetchRequest;
 use tidewatch_core::engine::event::Failure;
@@ -27,7 +28,11 @@ pub(super) async fn go_on(
     progress: FetchProgress,
 ) -> Result<FetchStep, Stopped> {
     let site = host_group(progress.url());
-    let step = fetcher.go_on(request, progress, &context.clock).await.map_err(without_answer)?;
+    let step = fetcher.go_on(request, progress, &context.clock).await.map_err(|error| {
+        // A site that was asked before: the probe counts against the budget.
+        let asked = (error.fault == FetchFault::NoDescriptorsAtRedirect).then(|| site.clone());
+        Stopped { answered_by: asked, ..without_answer(error) }
+    })?;
     if let FetchStep::Redirected(next) = &step {
         let to = host_group(next.url());
         if to != site {

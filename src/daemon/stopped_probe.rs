@@ -37,7 +37,7 @@ pub(super) fn without_answer(error: FetchError) -> Stopped {
         FetchFault::Connection => Failure::Unreachable,
         FetchFault::Certificate => Failure::BadCertificate,
         FetchFault::NoAnswer => Failure::Unanswered,
-        FetchFault::NoDescriptors => Failure::NoDescriptors,
+        FetchFault::NoDescriptors | FetchFault::NoDescriptorsAtRedirect => Failure::NoDescriptors,
         FetchFault::Answer => Failure::Unreadable,
     };
     Stopped::new(failure, error.message)

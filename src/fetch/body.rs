@@ -14,6 +14,7 @@ use super::body_memory::{BodyMemory, BodyRoom};
 use super::decode::{self, Coding, DecodeError};
 use super::error::{FetchError, FetchFault};
 use super::failure::explain;
+use super::own_waits::OwnWaits;
 use crate::clock::{Stopwatch, patience};
 use crate::config::params::FetchParams;
 use tidewatch_core::time::Span;
@@ -98,22 +99,33 @@ impl WireBody {
     }
 }
 
+/// A transfer that fails after a wait for memory of this length may have failed because of it: servers have time-outs
+/// too.
+const WAIT_THAT_HARMS: Duration = Duration::from_secs(1);
+
 /// Reads the body of a response within the limits. The caller sets the total time-out.
 pub(super) async fn read(
     response: reqwest::Response,
     params: &FetchParams,
     memory: &BodyMemory,
+    waits: &OwnWaits,
 ) -> Result<Result<WireBody, UnreadBody>, FetchError> {
     let codings =
         decode::codings(response.headers()).map_err(|error| FetchError::remote(error.to_string()))?;
     let body = WireBody { bytes: Vec::new(), codings, max_body: params.max_body, room: memory.for_body() };
-    read_wire(response, params, body).await
+    match read_wire(response, params, body, waits).await {
+        Err(_) if waits.total() >= WAIT_THAT_HARMS => {
+            Ok(Err(UnreadBody::NoRoom(Span::from_duration(waits.total()))))
+        }
+        read => read,
+    }
 }
 
 async fn read_wire(
     mut response: reqwest::Response,
     params: &FetchParams,
     mut body: WireBody,
+    waits: &OwnWaits,
 ) -> Result<Result<WireBody, UnreadBody>, FetchError> {
     let max_body = params.max_body;
     let too_large = Ok(Err(UnreadBody::TooLarge(max_body)));
@@ -142,17 +154,18 @@ async fn read_wire(
         if length > wire.capacity() {
             let capacity = length.next_power_of_two().max(SMALLEST_CAPACITY).min(max_body);
             let room = body.room.grow(capacity);
-            if patience(read_timeout, room).await.is_err() {
+            if waits.wait(read_timeout, room).await.is_err() {
                 return Ok(Err(UnreadBody::NoRoom(params.read_timeout)));
             }
             wire.reserve_exact(capacity - wire.len());
         }
         wire.extend_from_slice(&piece);
-        if is_too_slow(wire.len(), stopwatch.elapsed(), read_timeout) {
+        let taken = stopwatch.elapsed().saturating_sub(waits.total());
+        if is_too_slow(wire.len(), taken, read_timeout) {
             return Err(FetchError::remote(format!(
                 "{host} sends too slowly: {} bytes in {}",
                 wire.len(),
-                Span::from_duration(stopwatch.elapsed())
+                Span::from_duration(taken)
             )));
         }
     }

@@ -21,11 +21,13 @@ use super::error::{FetchError, FetchFault};
 use super::failure::explain;
 use super::freshness::{self, http_date};
 use super::guard::Guard;
+use super::own_waits::OwnWaits;
 use super::request::{FetchRequest, Validators};
 use super::robots::PRODUCT;
 use crate::clock::{Clock, Stopwatch, patience};
 use crate::config::params::FetchParams;
 use tidewatch_core::observe::limits::MAX_ADDRESS;
+use tidewatch_core::time::Timestamp;
 
 /// Largest number of redirects.
 const MOST_REDIRECTS: usize = 5;
@@ -122,7 +124,7 @@ impl Fetcher {
     }
 
     /// Sends the next request of an exchange, and follows redirects within its origin. All requests of an exchange
-    /// share the total time-out.
+    /// share the total time-out, which does not count waits for our own memory.
     pub async fn go_on(
         &self,
         request: &FetchRequest,
@@ -130,13 +132,15 @@ impl Fetcher {
         clock: &Clock,
     ) -> Result<FetchStep, FetchError> {
         let (time_left, stopwatch) = (exchange.time_left, Stopwatch::start());
-        let step = patience(time_left, self.follow(request, exchange, clock)).await.map_err(|_| {
+        let waits = OwnWaits::default();
+        let step = waits.patience(time_left, self.follow(request, exchange, clock, &waits)).await;
+        let step = step.map_err(|_| {
             let total = self.params.total_timeout;
             FetchError::remote(format!("{} took longer than {total} in all", host_of(&request.url)))
         })??;
         Ok(match step {
             FetchStep::Redirected(next) => {
-                let time_left = time_left.saturating_sub(stopwatch.elapsed());
+                let time_left = (time_left + waits.total()).saturating_sub(stopwatch.elapsed());
                 FetchStep::Redirected(FetchProgress { time_left, ..next })
             }
             answered @ FetchStep::Answered(_) => answered,
@@ -148,18 +152,19 @@ impl Fetcher {
         request: &FetchRequest,
         exchange: FetchProgress,
         clock: &Clock,
+        waits: &OwnWaits,
     ) -> Result<FetchStep, FetchError> {
         let FetchProgress { mut url, mut visited, mut permanent, mut at_origin, time_left } = exchange;
         loop {
             at_origin &= url.origin() == request.url.origin();
-            let response = match (self.hop(request, &url, at_origin).await, visited.last()) {
+            let response = match (self.hop(request, &url, at_origin, clock.now()).await, visited.last()) {
                 (Ok(response), _) => response,
                 (Err(error), Some(from)) => return Err(error.after_redirect(&host_of(from))),
                 (Err(error), None) => return Err(error),
             };
             let Some(next) = redirect(&url, &response)? else {
                 let moved = !visited.is_empty() && permanent;
-                let answer = self.answer(response, url, moved, clock).await?;
+                let answer = self.answer(response, (url, moved), clock, waits).await?;
                 return Ok(FetchStep::Answered(Box::new(answer)));
             };
             permanent &= matches!(response.status().as_u16(), 301 | 308);
@@ -189,8 +194,9 @@ impl Fetcher {
         request: &FetchRequest,
         url: &Url,
         at_origin: bool,
+        now: Timestamp,
     ) -> Result<Response, FetchError> {
-        let client = self.client(url, request.allow_private)?;
+        let client = self.client(url, request.allow_private, now).await?;
         let mut target = url.clone();
         if at_origin {
             // The HTTP library converts these to `Authorization`. Setting them fails only without a host.
@@ -220,22 +226,27 @@ impl Fetcher {
     }
 
     /// The client that is allowed to request this URL, if any.
-    pub(super) fn client(&self, url: &Url, allow_private: bool) -> Result<&Client, FetchError> {
+    pub(super) async fn client(
+        &self,
+        url: &Url,
+        allow_private: bool,
+        now: Timestamp,
+    ) -> Result<Client, FetchError> {
         if !matches!(url.scheme(), "http" | "https") {
             return Err(FetchError::remote(format!("`{}` is not http or https", url.scheme())));
         }
         if !allow_private {
             self.guard.check_literal(url)?;
         }
-        Ok(self.connections.client(url, allow_private))
+        Ok(self.connections.client(url, allow_private, now).await)
     }
 
     async fn answer(
         &self,
         response: Response,
-        url: Url,
-        moved: bool,
+        (url, moved): (Url, bool),
         clock: &Clock,
+        waits: &OwnWaits,
     ) -> Result<HttpAnswer, FetchError> {
         let status = response.status().as_u16();
         let timing = freshness::read(status, response.headers(), clock.now());
@@ -249,7 +260,7 @@ impl Fetcher {
         let modified_at = response.headers().get(header::LAST_MODIFIED).and_then(http_date);
         let body = match status {
             206 => return Err(FetchError::remote("206: a part of the document, which was not asked for")),
-            200..=299 => body::read(response, &self.params, &self.bodies).await?,
+            200..=299 => body::read(response, &self.params, &self.bodies, waits).await?,
             _ => Ok(WireBody::default()),
         };
         Ok(HttpAnswer {

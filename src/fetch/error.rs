@@ -27,6 +27,8 @@ pub enum FetchFault {
     NoAnswer,
     /// This process has no file descriptor left.
     NoDescriptors,
+    /// The same for the request that follows a redirect: a request was sent before.
+    NoDescriptorsAtRedirect,
     /// The host was reached: its answer, or none in time.
     Answer,
 }

@@ -27,10 +27,12 @@ impl FetchError {
     }
 
     /// The same for a host that a redirect named. Its fault is not that of the host that was asked first, and the
-    /// network works. A private address may be that of a portal that answers in place of every host.
+    /// network works. A private address may be that of a portal that answers in place of every host. The lack of
+    /// descriptors is no fault of either host.
     pub(super) fn after_redirect(self, from: &str) -> Self {
         match self.fault {
             FetchFault::PrivateAddress | FetchFault::Answer => self,
+            FetchFault::NoDescriptors => Self { fault: FetchFault::NoDescriptorsAtRedirect, ..self },
             _ => Self::remote(format!("{from} redirects: {}", self.message)),
         }
     }

@@ -54,7 +54,7 @@ pub struct PostAnswer {
 impl Fetcher {
     /// Makes one POST. Returns a response for any status. The caller sets the total time-out.
     pub async fn post(&self, post: PostRequest, clock: &Clock) -> Result<PostAnswer, FetchError> {
-        let client = self.client(&post.url, post.allow_private)?;
+        let client = self.client(&post.url, post.allow_private, clock.now()).await?;
         let host = host_of(&post.url);
         let mut url = post.url;
         url.set_fragment(None);

@@ -7,12 +7,16 @@ use std::sync::{Arc, Mutex};
 
 use http::{Response, Version};
 use tempfile::TempDir;
+use tidewatch_core::time::Span;
 use tidewatch_fixtures::source_list::source_table;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+use crate::politeness::world::{World, source};
+use crate::waiting::soon;
 
 const FEED: &str =
     "<rss version=\"2.0\"><channel><title>t</title><item><guid>1</guid></item></channel></rss>";
@@ -103,4 +107,47 @@ async fn a_certificate_of_an_unknown_authority_is_refused() {
     let error = String::from_utf8_lossy(&output.stderr).to_lowercase();
     assert!(error.contains("certificate"), "{error}");
     assert!(server.versions.lock().unwrap().is_empty());
+}
+
+/// Set in a process whose `SSL_CERT_FILE` belongs to the test that runs in it.
+const HAS_OWN_AUTHORITIES: &str = "HAS_OWN_AUTHORITIES";
+
+/// Runs a test of this file again, in a process that trusts the other authority.
+async fn with_own_authorities(test: &str) {
+    let dir = TempDir::new().unwrap();
+    let file = dir.path().join("ca.pem");
+    std::fs::write(&file, OTHER_AUTHORITY).unwrap();
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args([&format!("tls::{test}"), "--exact", "--nocapture"]);
+    command.env("SSL_CERT_FILE", &file).env_remove("SSL_CERT_DIR").env(HAS_OWN_AUTHORITIES, "1");
+    let output = tokio::task::spawn_blocking(move || command.output().unwrap());
+    let output = soon("the test in its own process", output).await.unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains("1 passed"), "{text}");
+}
+
+#[tokio::test]
+async fn an_authority_that_appears_is_known_after_a_day_without_a_restart() {
+    if std::env::var_os(HAS_OWN_AUTHORITIES).is_none() {
+        return with_own_authorities("an_authority_that_appears_is_known_after_a_day_without_a_restart")
+            .await;
+    }
+    let server = serve("127.0.0.1").await.unwrap();
+    let world = World::new(7200.0);
+    let url = format!("https://{}/feed", server.address).parse().unwrap();
+    let daemon = world.start(&[source("s", &url)]).await;
+    world.until("SELECT count(*) FROM probes", |probes| probes >= 2).await;
+    std::fs::write(std::env::var_os("SSL_CERT_FILE").unwrap(), CERTIFICATE).unwrap();
+    let (appeared, requests) = (world.clock.now(), server.versions.lock().unwrap().len());
+    world.until("SELECT max(outcome <> 'failed' OR id > 12) FROM probes", |done| done == 1).await;
+    daemon.stop().await;
+    assert_eq!(requests, 0, "the certificate is not valid at first");
+    let errors: Vec<(String,)> =
+        world.rows("SELECT DISTINCT error FROM probes WHERE error IS NOT NULL").await;
+    assert!(errors.len() == 1 && errors[0].0.contains("certificate"), "{errors:?}");
+    // A day, and the backoff of at most a day and a quarter.
+    let first = world.number("SELECT min(started_at) FROM probes WHERE outcome <> 'failed'").await;
+    let after = Span::from_millis(first - appeared.as_millis());
+    assert!(first > 0 && after <= Span::from_hours(54), "it is trusted after {after}");
 }

@@ -3,13 +3,13 @@
 use std::io::Write;
 use std::time::Duration;
 
-use tidewatch::clock::Stopwatch;
+use tidewatch::clock::{Clock, Stopwatch, patience};
 use tidewatch::config::params::FetchParams;
 use tidewatch::fetch::body::UnreadBody;
 use tidewatch::fetch::error::FetchFault;
 use tidewatch_core::time::Span;
 
-use super::{decoded, get, head, impatient, once, params, request, web};
+use super::{decoded, fetcher, follow, get, head, impatient, once, params, request, web};
 use tidewatch_fixtures::loopback::{Reply, ServerStep};
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
@@ -128,6 +128,43 @@ async fn slow_servers_time_out() {
     let error = once(&hasty, Reply::raw(vec![ServerStep::Stall])).await.unwrap_err();
     assert!(error.message.contains("took longer than 300ms in all"), "{error}");
     assert!(stopwatch.elapsed() < Duration::from_secs(15));
+}
+
+#[tokio::test]
+async fn waits_for_our_own_memory_count_against_no_source() {
+    let large = 1 << 18;
+    let hasty = FetchParams {
+        max_body: large,
+        total_timeout: Span::from_secs(2),
+        read_timeout: Span::from_secs(60),
+        ..params()
+    };
+    let web = web(move |seen| match seen.path.as_str() {
+        "/breaks" => Reply::raw(vec![
+            head(&format!("Content-Length: {large}\r\n")),
+            ServerStep::Send(vec![b'x'; large / 2 + 1]),
+        ]),
+        _ => Reply::ok(vec![b'x'; large]),
+    })
+    .await;
+    let (fetcher, clock) = (fetcher(&hasty), Clock::wall());
+    let full = request(web.url("/full"));
+    // Room for two more than cores, and one that needs none.
+    let cores = std::thread::available_parallelism().unwrap().get();
+    let mut held = Vec::new();
+    for _ in 0..cores + 3 {
+        held.push(follow(&fetcher, &full, &clock).await.unwrap());
+    }
+    let breaks = request(web.url("/breaks"));
+    let (mut whole, mut broken) =
+        (Box::pin(follow(&fetcher, &full, &clock)), Box::pin(follow(&fetcher, &breaks, &clock)));
+    let both = async { tokio::join!(&mut whole, &mut broken) };
+    assert!(patience(Duration::from_secs(4), both).await.is_err(), "they wait, longer than both may take");
+    drop(held);
+    assert_eq!(decoded(whole.await.unwrap()).unwrap().len(), large);
+    // Its server may have lost its patience.
+    let error = broken.await.unwrap().body.unwrap_err();
+    assert!(matches!(error, UnreadBody::NoRoom(_)), "{error}");
 }
 
 #[tokio::test]
