@@ -1,16 +1,18 @@
 //! Asks robots.txt before a page is probed.
 //!
 //! The last answer is stored per origin and asked again after a day. If that fails, the answer is kept, and asked
-//! again after minutes. Knows which answers allow a page; must not know how the page is read.
+//! again after minutes. Of an origin that only a redirect leads to, less is stored. Knows which answers allow a page; must
+//! not know how the page is read.
 
 use http::HeaderMap;
+use url::Url;
 
 use crate::clock::ThreadTime;
 use crate::fetch::answer::HttpAnswer;
 use crate::fetch::client::{FetchStep, Fetcher};
 use crate::fetch::host_group::host_group;
 use crate::fetch::request::FetchRequest;
-use crate::fetch::robots::{Robots, kept, robots_url};
+use crate::fetch::robots::{Robots, applies, kept, robots_url, shortened};
 use crate::store::record::{RobotsFailures, RobotsRecord};
 use crate::store::writer::Write;
 use tidewatch_core::engine::event::{CrawlDelay, Failure};
@@ -45,15 +47,21 @@ pub(super) async fn ask_robots(
         .robots(&origin)
         .await
         .map_err(|error| Stopped::new(Failure::Interrupted, error.to_string()))?;
+    let stored = stored.and_then(|stored| about(stored, &request.url));
     let now = context.clock.now();
     let (record, fetched) = match stored {
         Some(record) if next_request(&record) > now && last_request(&record) <= now => (record, None),
         stored => {
-            let answer = fetch(context, fetcher, launch, request).await?;
-            let record = combine(stored, answer.0, origin.clone(), context.clock.now());
+            let ((status, body), throttled) = fetch(context, fetcher, launch, request).await?;
+            let redirected = launch.spec.url().origin() != request.url.origin();
+            let body = if redirected { shortened(body, &request.url) } else { body };
+            let record = RobotsRecord {
+                redirect_site: redirected.then(|| host_group(&request.url).key.to_string()),
+                ..combine(stored, (status, body), origin.clone(), context.clock.now())
+            };
             // The task that joins the writer notices its end.
             let _ = context.writes.send(Write::Robots(record.clone()));
-            (record, Some(answer.1))
+            (record, Some(throttled))
         }
     };
     let robots = Robots::parse(record.http_status, &record.body);
@@ -91,6 +99,16 @@ pub(super) async fn ask_robots(
         return Err(Stopped::new(Failure::Forbidden, error));
     }
     Ok(())
+}
+
+/// What is stored of a robots.txt, as far as it says something of this address. If it does not, it is asked for again,
+/// but not at once after a failure.
+fn about(stored: RobotsRecord, url: &Url) -> Option<RobotsRecord> {
+    if applies(&stored.body, url) {
+        return Some(stored);
+    }
+    let unknown = RobotsRecord { http_status: 0, body: Vec::new(), ..stored };
+    unknown.failed.is_some().then_some(unknown)
 }
 
 /// Whether a status is an answer by RFC 9309: the rules (2xx), or that there are none (4xx). Otherwise the rules cannot
@@ -181,7 +199,15 @@ fn combine(
 ) -> RobotsRecord {
     if is_answer(http_status) {
         let crawl_delay = Robots::parse(http_status, &body).crawl_delay();
-        return RobotsRecord { origin, fetched_at: now, http_status, body, crawl_delay, failed: None };
+        return RobotsRecord {
+            origin,
+            fetched_at: now,
+            http_status,
+            body,
+            crawl_delay,
+            failed: None,
+            redirect_site: None,
+        };
     }
     let times = stored.as_ref().and_then(|stored| stored.failed).map_or(0, |failed| failed.times);
     let failed = Some(RobotsFailures { at: now, times: times.saturating_add(1) });
@@ -194,6 +220,7 @@ fn combine(
             body: Vec::new(),
             crawl_delay: None,
             failed,
+            redirect_site: None,
         },
     }
 }
@@ -229,6 +256,17 @@ mod tests {
         }
         assert_eq!(next_request(&failing), at + ROBOTS_LAST);
         assert_eq!(after(Some(failing), 200, at).failed, None);
+    }
+
+    #[test]
+    fn a_rule_for_another_address_is_none_and_failures_are_remembered() {
+        let url = |path: &str| format!("https://a.example{path}").parse::<Url>().unwrap();
+        let long = b"User-agent: *\nDisallow: /closed\n".repeat(1_000);
+        let rules = RobotsRecord { body: shortened(long, &url("/a")), ..after(None, 200, t(0)) };
+        assert_eq!(about(rules.clone(), &url("/a")), Some(rules.clone()));
+        assert_eq!(about(rules.clone(), &url("/b")), None);
+        let failing = about(after(Some(rules), 503, t(1)), &url("/b")).unwrap();
+        assert_eq!((failing.http_status, next_request(&failing)), (0, t(6)));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! caller decides how old they may be.
 
 use robotxt::BYTE_LIMIT;
-use url::Url;
+use url::{Position, Url};
 
 use tidewatch_core::time::Span;
 
@@ -59,6 +59,36 @@ pub fn kept(mut body: Vec<u8>) -> Vec<u8> {
         body.shrink_to_fit();
     }
     body
+}
+
+/// Largest robots.txt in bytes that is kept whole for an origin that no source has.
+const SHORT: usize = 4096;
+
+/// How a robots.txt begins of which only the rule for one address is kept.
+const RULE_FOR: &[u8] = b"# tidewatch kept only the rule for ";
+
+/// What is kept of the robots.txt of an origin that no source has: all of a short one, else what it says of this address.
+pub fn shortened(body: Vec<u8>, url: &Url) -> Vec<u8> {
+    if body.len() <= SHORT {
+        return body;
+    }
+    let robots = Robots::parse(200, &body);
+    let rule = if robots.allows(url) { "Allow" } else { "Disallow" };
+    let delay = robots
+        .crawl_delay()
+        .map_or_else(String::new, |delay| format!("Crawl-delay: {}\n", delay.as_secs_f64()));
+    let rules = format!("{}\nUser-agent: *\n{rule}: /\n{delay}", address(url));
+    [RULE_FOR, rules.as_bytes()].concat()
+}
+
+/// Whether what is kept of a robots.txt says something of this address.
+pub fn applies(body: &[u8], url: &Url) -> bool {
+    let of_one = body.strip_prefix(RULE_FOR).and_then(|rest| rest.split(|&byte| byte == b'\n').next());
+    of_one.is_none_or(|of| of == address(url).as_bytes())
+}
+
+fn address(url: &Url) -> &str {
+    &url[Position::BeforePath..Position::AfterQuery]
 }
 
 /// The robots.txt URL for this URL: same scheme, host and port, no user, no query.
@@ -131,6 +161,25 @@ mod tests {
         assert_eq!(super::kept(line.to_vec()), line);
         let old = super::kept(b"User-agent: *\rDisallow: /\r".repeat(100_000));
         assert!(!allows(&Robots::parse(200, &old), "/x"), "lines of old systems");
+    }
+
+    #[test]
+    fn of_a_long_one_the_rule_for_one_address_is_kept() {
+        let url = |path: &str| Url::parse("https://example.com").unwrap().join(path).unwrap();
+        let text =
+            b"User-agent: other\nDisallow: /\n\nUser-agent: *\nDisallow: /closed\nCrawl-delay: 1.5\n";
+        assert_eq!(shortened(text.to_vec(), &url("/x")), text);
+        assert!(applies(text, &url("/x")));
+        let long = [&text[..], &b"Disallow: /1234567\n".repeat(1_000)].concat();
+        for (path, allowed) in [("/open?x=*&y=$", true), ("/closed/x", false)] {
+            let kept = shortened(long.clone(), &url(path));
+            assert!(kept.len() < 200, "{}", String::from_utf8_lossy(&kept));
+            assert!(applies(&kept, &url(path)) && !applies(&kept, &url("/other")));
+            let robots = Robots::parse(200, &kept);
+            assert_eq!(allows(&robots, path), allowed, "{path}");
+            assert_eq!(robots.crawl_delay(), Some(Span::from_millis(1_500)));
+            assert_eq!(shortened(kept.clone(), &url(path)), kept);
+        }
     }
 
     #[test]

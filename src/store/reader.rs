@@ -145,7 +145,7 @@ impl Reader {
     pub async fn robots(&self, origin: &str) -> Result<Option<RobotsRecord>, StoreError> {
         let query = format!(
             "SELECT fetched_at + {TOTAL} - clock_ms, http_status, body, failed_at + {TOTAL} - clock_ms, failures,
-                    crawl_delay_ms
+                    crawl_delay_ms, redirect_site
              FROM robots WHERE origin = ?"
         );
         let row = sqlx::query(AssertSqlSafe(query)).bind(origin).fetch_optional(&self.pool).await?;
@@ -158,6 +158,7 @@ impl Reader {
                 .get::<Option<i64>, _>(3)
                 .map(|at| RobotsFailures { at: Timestamp::from_millis(at), times: row.get(4) }),
             crawl_delay: row.get::<Option<i64>, _>(5).map(Span::from_millis),
+            redirect_site: row.get(6),
         }))
     }
 

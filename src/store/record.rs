@@ -382,6 +382,8 @@ pub struct RobotsRecord {
     pub crawl_delay: Option<Span>,
     /// Requests that failed since.
     pub failed: Option<RobotsFailures>,
+    /// Its site, if it was read because a redirect led there. `None`: a source has this origin.
+    pub redirect_site: Option<String>,
 }
 
 /// Requests for a robots.txt that failed in a row.

@@ -137,9 +137,12 @@ const EVENTS: [&str; 3] = [
 const ROBOTS: [&str; 1] = ["DELETE FROM robots WHERE origin IN (
          SELECT origin FROM robots WHERE fetched_at < ? ORDER BY fetched_at LIMIT ?)"];
 
-/// A host without a crawl delay whose pause is over long ago says nothing.
+/// A host without a crawl delay whose pause is over long ago says nothing. Those with one are kept as long as they are not
+/// many more than sources: redirects can lead to any number of them, and `robots` has the delays of all that are asked.
 const HOSTS: [&str; 1] = ["DELETE FROM hosts WHERE host IN (
-         SELECT host FROM hosts WHERE crawl_delay_ms = 0 AND (paused_until IS NULL OR paused_until < ?)
+         SELECT host FROM hosts
+         WHERE (crawl_delay_ms = 0 OR (SELECT count(*) FROM hosts) > (SELECT count(*) + 1000 FROM sources))
+             AND (paused_until IS NULL OR paused_until < ?)
          LIMIT ?)"];
 
 /// Deletes some old rows. Returns whether more may remain.

@@ -38,12 +38,20 @@ pub(super) async fn load(connection: &mut SqliteConnection, load: &SlotStats) ->
     Ok(())
 }
 
-/// Stores a robots.txt.
+/// Most robots.txt of origins that no source has, per site and in all. A hostile page can redirect to a new origin at
+/// each probe. One that is deleted is only asked for again.
+const MOST_OF_REDIRECTS: [i64; 2] = [8, 1_000];
+
+/// Most of these that one write deletes.
+const DELETED_AT_ONCE: i64 = 16;
+
+/// Stores a robots.txt. That of a source's origin stays one when a redirect leads there.
 pub(super) async fn robots(connection: &mut SqliteConnection, robots: &RobotsRecord) -> Result {
     let statement = format!(
         "INSERT OR REPLACE INTO robots
-             (origin, fetched_at, http_status, body, failed_at, failures, crawl_delay_ms, clock_ms)
-         VALUES (?, ?, ?, ?, ?, ?, ?, {TOTAL})"
+             (origin, fetched_at, http_status, body, failed_at, failures, crawl_delay_ms, redirect_site, clock_ms)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7,
+                 iif((SELECT redirect_site IS NULL FROM robots WHERE origin = ?1), NULL, ?8), {TOTAL})"
     );
     sqlx::query(AssertSqlSafe(statement))
         .bind(&robots.origin)
@@ -53,8 +61,23 @@ pub(super) async fn robots(connection: &mut SqliteConnection, robots: &RobotsRec
         .bind(robots.failed.map(|failed| failed.at.as_millis()))
         .bind(robots.failed.map_or(0, |failed| failed.times))
         .bind(robots.crawl_delay.map(Span::as_millis))
-        .execute(connection)
+        .bind(&robots.redirect_site)
+        .execute(&mut *connection)
         .await?;
+    let Some(site) = &robots.redirect_site else { return Ok(()) };
+    let [per_site, in_all] = MOST_OF_REDIRECTS;
+    for (condition, most) in [("redirect_site = ?1", per_site), ("redirect_site IS NOT NULL", in_all)] {
+        let statement = format!(
+            "DELETE FROM robots WHERE origin IN (
+                 SELECT origin FROM robots WHERE {condition} ORDER BY fetched_at DESC LIMIT ?2 OFFSET ?3)"
+        );
+        sqlx::query(AssertSqlSafe(statement))
+            .bind(site)
+            .bind(DELETED_AT_ONCE)
+            .bind(most)
+            .execute(&mut *connection)
+            .await?;
+    }
     Ok(())
 }
 

@@ -1,5 +1,7 @@
 //! Redirects, gone addresses and errors.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use tidewatch_core::time::Span;
 
 use super::world::{Site, Visit, World, gaps, page, source};
@@ -257,4 +259,72 @@ async fn a_page_is_not_read_at_an_origin_whose_robots_txt_closes_it() {
     let read: Vec<String> = asked(&site, "target").into_iter().map(|visit| visit.seen.path).collect();
     assert_eq!(read[0], "/robots.txt");
     assert!(read.contains(&"/open".to_owned()) && !read.contains(&"/closed".to_owned()), "{read:?}");
+}
+
+#[tokio::test]
+async fn of_robots_txt_at_redirects_little_is_kept_and_obeyed() {
+    let names: Vec<String> = (0..30).map(|n| format!("n{n}.target.example")).collect();
+    let mut named: Vec<&str> = names.iter().map(String::as_str).collect();
+    named.push("from.example");
+    let world = World::new(7200.0).named(&named);
+    let probed = AtomicUsize::new(0);
+    // At each probe it names another host of the site, whose robots.txt is long. The last ones close the page.
+    let site = Site::start(&world, move |visit| {
+        let host = visit.seen.text("host").unwrap();
+        let port = host.rsplit(':').next().unwrap();
+        let number = host.strip_prefix('n').and_then(|rest| rest.split('.').next()?.parse::<u32>().ok());
+        match (visit.seen.path.as_str(), number) {
+            ("/robots.txt", None) => Reply::new(404),
+            ("/robots.txt", Some(number)) => {
+                let rule = if number < 20 { "" } else { "Disallow: /page\n" };
+                Reply::ok(format!("User-agent: *\n{rule}{}", "Disallow: /1234567\n".repeat(20_000)))
+            }
+            (path, None) => {
+                let n = probed.fetch_add(1, Ordering::Relaxed).min(29);
+                Reply::redirect(302, format!("http://n{n}.target.example:{port}{path}"))
+            }
+            (_, Some(_)) => Reply::ok("<p>Text</p>"),
+        }
+    })
+    .await;
+    let daemon = world.start(&[page("s", &site.url_as("from.example", "/page"))]).await;
+    world.until("SELECT count(*) FROM probes WHERE outcome = 'failed'", |failed| failed > 0).await;
+    daemon.stop().await;
+    let probes = "SELECT count(*) FROM probes WHERE outcome <> 'failed'";
+    assert_eq!(world.number(probes).await, 20);
+    let closed = "SELECT count(*) FROM probes WHERE error LIKE 'robots.txt closes this page%'";
+    assert!(world.number(closed).await > 0);
+    assert!(asked(&site, "n20").iter().all(|visit| visit.seen.path == "/robots.txt"));
+    assert!(world.number("SELECT count(*) FROM robots").await <= 9);
+    let bytes = world.number("SELECT sum(length(body)) FROM robots").await;
+    assert!(bytes < 4_000, "{bytes} bytes are kept");
+    let own =
+        "SELECT count(*) FROM robots WHERE origin LIKE 'http://from.example:%' AND redirect_site IS NULL";
+    assert_eq!(world.number(own).await, 1);
+}
+
+#[tokio::test]
+async fn a_rule_kept_for_one_address_says_nothing_of_another_one() {
+    let world = World::new(7200.0).named(&["from.example", "target.example"]);
+    let site = Site::start(&world, |visit| {
+        let host = visit.seen.text("host").unwrap();
+        let (target, port) = (host.starts_with("target"), host.rsplit(':').next().unwrap());
+        match visit.seen.path.as_str() {
+            "/robots.txt" if target => Reply::ok(format!(
+                "User-agent: *\nDisallow: /closed\n{}",
+                "Disallow: /1234567\n".repeat(2_000)
+            )),
+            "/robots.txt" => Reply::new(404),
+            path if !target => Reply::redirect(302, format!("http://target.example:{port}{path}")),
+            _ => Reply::ok("<p>Text</p>"),
+        }
+    })
+    .await;
+    let redirected = |path: &str| page(&path[1..], &site.url_as("from.example", path));
+    let daemon = world.start(&[redirected("/closed"), redirected("/open")]).await;
+    world.until("SELECT count(*) FROM sources WHERE state = 'resting'", |n| n == 1).await;
+    world.until("SELECT count(*) FROM probes WHERE outcome <> 'failed'", |n| n > 3).await;
+    daemon.stop().await;
+    let read = asked(&site, "target").into_iter().map(|visit| visit.seen.path).collect::<Vec<_>>();
+    assert!(!read.contains(&"/closed".to_owned()), "{read:?}");
 }

@@ -634,12 +634,55 @@ async fn robots_are_remembered() {
         body: b"User-agent: *".to_vec(),
         crawl_delay: Some(Span::from_secs(9)),
         failed: Some(RobotsFailures { at: at(2), times: 3 }),
+        redirect_site: None,
     };
     store.write(Write::Robots(RobotsRecord { http_status: 0, ..record.clone() }));
     store.write(Write::Robots(record.clone()));
     store.flush().await;
     assert_eq!(store.reader().await.robots("http://a").await.unwrap(), Some(record));
     assert_eq!(store.reader().await.robots("http://b").await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn robots_of_redirects_are_bounded_per_site_and_in_all() {
+    let store = Store::new().await;
+    let robots = |origin: String, site: Option<String>, secs| {
+        Write::Robots(RobotsRecord {
+            origin,
+            fetched_at: at(secs),
+            http_status: 404,
+            body: Vec::new(),
+            crawl_delay: None,
+            failed: None,
+            redirect_site: site,
+        })
+    };
+    // A redirect to the origin of a source does not make it another's.
+    store.write(robots("http://own".into(), None, 0));
+    store.write(robots("http://own".into(), Some("one".into()), 1));
+    for n in 0..20 {
+        store.write(robots(format!("http://one:{n}"), Some("one".into()), 2 + n));
+    }
+    store.flush().await;
+    let origins = async || -> Vec<String> {
+        let query = sqlx::query_scalar("SELECT origin FROM robots ORDER BY fetched_at DESC LIMIT 9");
+        query.fetch_all(&mut store.connection().await).await.unwrap()
+    };
+    let mut wanted: Vec<String> = (12..20).rev().map(|n| format!("http://one:{n}")).collect();
+    wanted.push("http://own".into());
+    assert_eq!(origins().await, wanted);
+    for n in 0..1_100 {
+        store.write(robots(format!("http://site{n}"), Some(format!("site{n}")), 100 + n));
+    }
+    store.flush().await;
+    let count = sqlx::query_scalar::<_, i64>("SELECT count(*) FROM robots");
+    assert_eq!(count.fetch_one(&mut store.connection().await).await.unwrap(), 1_001);
+    assert_eq!(origins().await[0], "http://site1099");
+    assert!(store.reader().await.robots("http://own").await.unwrap().is_some());
+    store.write(robots("http://site1099".into(), None, 2_000));
+    store.flush().await;
+    let of_source = store.reader().await.robots("http://site1099").await.unwrap().unwrap();
+    assert_eq!(of_source.redirect_site, None);
 }
 
 #[tokio::test]

@@ -73,6 +73,19 @@ async fn hosts_that_ask_for_nothing_any_more_are_deleted() {
 }
 
 #[tokio::test]
+async fn hosts_with_a_crawl_delay_are_not_many_more_than_sources() {
+    let store = Store::new().await;
+    let hosts = "WITH RECURSIVE n (value) AS (SELECT 1 UNION ALL SELECT value + 1 FROM n LIMIT 3000)
+         INSERT INTO hosts (host, public, paused_until, crawl_delay_ms)
+         SELECT value, 1, iif(value % 4 = 0, 1700000900000, NULL), 5000 FROM n";
+    sqlx::query(hosts).execute(&mut store.connection().await).await.unwrap();
+    prune(&store, DeleteBefore::probes(at(500), at(600))).await;
+    let counts = "SELECT json_array(count(*) <= 1500, count(paused_until)) FROM hosts";
+    let counts: String = sqlx::query_scalar(counts).fetch_one(&mut store.connection().await).await.unwrap();
+    assert_eq!(counts, "[1,750]", "each pause is kept");
+}
+
+#[tokio::test]
 async fn what_was_learned_of_a_source_that_was_removed_long_ago_is_deleted() {
     let store = Store::new().await;
     let (a, b) = (store.id("a"), store.id("b"));
