@@ -14,7 +14,7 @@ use crate::store::reader::Reader;
 
 use super::probe::Finished;
 
-/// Updates and first answers that are logged per minute; the others are counted.
+/// Updates, first answers and repaired documents that are logged per minute; the others are counted.
 const MOST_LISTED: u64 = 60;
 
 /// Different causes of failures that are counted; further ones are counted together.
@@ -99,7 +99,7 @@ impl ActivityLog {
                 tracing::info!(source, kind, "{kind}: {}", title.chars().take(200).collect::<String>());
             }
         }
-        if let Some(note) = &seen.note {
+        if let Some(note) = seen.note.as_ref().filter(|_| counters.may_list()) {
             tracing::info!(source, "{note}");
         }
     }
@@ -162,7 +162,9 @@ impl ActivityCounters {
             text.push_str(&format!(", up to {late} late"));
         }
         if unlisted > 0 {
-            text.push_str(&format!("; {unlisted} updates or first answers are not listed here"));
+            text.push_str(&format!(
+                "; {unlisted} updates, first answers or repaired feeds are not listed here"
+            ));
         }
         (probes > 0).then_some(text)
     }
@@ -236,7 +238,7 @@ mod tests {
         let summary = counters.take_summary().unwrap();
         assert_eq!(
             summary,
-            "12 probes, 0 updates, 2 failures, up to 12s late; 40 updates or first answers are not listed here"
+            "12 probes, 0 updates, 2 failures, up to 12s late; 40 updates, first answers or repaired feeds are not listed here"
         );
         assert_eq!(counters.take_summary(), None);
         assert!(counters.may_list(), "in the next minute");

@@ -52,3 +52,19 @@ async fn lines_say_which_source_and_why_and_end_with_the_stop() {
     assert_eq!(times, log.lines().count(), "each line is one of ours: {log}");
     assert!(!log.contains("not_modified") && !log.contains("unchanged"), "{log}");
 }
+
+#[tokio::test]
+async fn lines_about_repaired_feeds_are_bounded() {
+    let web = LoopbackServer::start(|_| Reply::ok(format!("junk{}", rss(["x"])))).await;
+    let home = Home::new();
+    let source = |n| source_with_budget(&format!("source {n}"), &web.url(&format!("/{n}")), LAZY);
+    home.write(&(0..200).map(source).collect::<Vec<_>>());
+    let mut daemon = home.start();
+    home.until("SELECT count(*) FROM probes", |probes| probes == 200).await;
+    daemon.stop().await;
+    let log = daemon.log();
+    let lines = log.lines().filter(|line| line.contains("junk before") || line.contains("first answer"));
+    // Sixty per minute, of four hundred.
+    let lines = lines.count();
+    assert!(log.contains("junk before the feed") && lines <= 180, "{lines}: {log}");
+}
