@@ -160,7 +160,7 @@ const LET_GO: u8 = 4;
 /// Sources that are counted when one of them is refused.
 const MOST_COUNTED: usize = 1_000;
 
-/// Origins of a host whose crawl delays are known. Each page tells that of its own again at its next probe.
+/// Origins of a host whose crawl delays are known. Each probe of a page reports that of its origin again.
 const MOST_ORIGINS: usize = 32;
 
 /// Unused hosts are forgotten when this many were added, or a sixteenth of all if that is more.
@@ -228,7 +228,7 @@ impl Hosts {
         self.hosts.len()
     }
 
-    /// Whether so many hosts were added that unused ones are to be forgotten.
+    /// Whether enough hosts were added for unused ones to be forgotten.
     pub fn are_many_new(&self, now: Timestamp) -> bool {
         self.added as usize >= MANY_NEW.max(self.hosts.len() / 16)
             || self.full_until.is_some_and(|until| until <= now)
@@ -240,7 +240,7 @@ impl Hosts {
     }
 
     /// Forgets hosts that are not `used`, by their numbers. Those that limit requests now are kept, and of those with a
-    /// crawl delay the ones that were asked last. If too many limit requests, they are said to do so for `closed_for`.
+    /// crawl delay the ones that were asked last. If too many limit requests, there is no room for others for `closed_for`.
     pub fn forget_unused(&mut self, used: &[bool], now: Timestamp, closed_for: Span) -> BTreeSet<HostIx> {
         let (mut forgotten, mut with_delay, mut limited) = (BTreeSet::new(), Vec::new(), 0);
         // By number: the order of names differs in a recording.

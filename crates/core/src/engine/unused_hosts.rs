@@ -15,7 +15,7 @@ use super::state::Engine;
 const CLOSED_FOR: Span = Span::from_hours(1);
 
 impl Engine {
-    /// Forgets unused hosts if many were added. All sources are looked at, so this is not done for each host.
+    /// Forgets unused hosts if many were added. It visits all sources, so it is not done for each host.
     pub(super) fn forget_unused_hosts(&mut self, now: Timestamp) {
         if self.hosts.are_many_new(now) {
             let used = used_hosts(&self.sources, self.hosts.len());
@@ -132,7 +132,7 @@ mod tests {
         }
         assert_eq!(hosts.crawl_delay(HostIx(0)), secs(50));
         assert_eq!(hosts.delays_of(HostIx(0)).count(), 32);
-        // The other origins tell theirs again when their pages are probed.
+        // Those of the other origins are reported again when their pages are probed.
         hosts.set_crawl_delay(HostIx(0), "https://a:49", Span::ZERO);
         hosts.set_crawl_delay(HostIx(0), "https://a:999", secs(4));
         hosts.set_crawl_delay(HostIx(1), "https://b", secs(60));
