@@ -139,7 +139,7 @@ fn warnings(config: &Config) -> Vec<String> {
         .sources
         .iter()
         .filter(|source| source.kind == SourceKind::Page && !source.robots)
-        .map(|source| source.name.as_str())
+        .map(|source| &*source.name)
         .collect();
     if let Some(first) = ignoring_robots.first() {
         let pages = match ignoring_robots.len() {
@@ -256,7 +256,7 @@ fn budget_too_small(rule: &RuleConfig, config: &Config) -> Option<String> {
     let Lifetime::Window(window) = rule.terms.life else { return None };
     let asked = config.sources.iter().filter(|source| {
         let group = source.group.as_deref();
-        rule.sources.names.contains(&source.name)
+        rule.sources.names.contains(&*source.name)
             || group.is_some_and(|group| rule.sources.groups.contains(group))
     });
     let name = &rule.terms.name;

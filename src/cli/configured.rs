@@ -19,7 +19,7 @@ pub(super) fn load(explicit: Option<&Path>) -> Result<Config, LoadError> {
 /// Removes secrets from the addresses of these sources, which are to be shown.
 pub(super) fn hide_secrets(config: &Config, rows: &mut [SourceReportRow]) {
     let secret: HashMap<&str, _> =
-        config.sources.iter().filter(|it| it.secret_url).map(|it| (it.name.as_str(), it)).collect();
+        config.sources.iter().filter(|it| it.secret_url).map(|it| (&*it.name, it)).collect();
     for row in rows {
         if let Some(source) = secret.get(row.name.as_str()) {
             row.url = source.shown(&row.url);
@@ -33,9 +33,8 @@ pub(super) fn find_source<'a>(
     config: &'a Config,
     name: &str,
 ) -> Result<&'a Arc<config::source::SourceConfig>, CliError> {
-    config.sources.iter().find(|source| source.name == name).ok_or_else(|| {
-        let near =
-            config::spelling::closest(name, config.sources.iter().map(|source| source.name.as_str()));
+    config.sources.iter().find(|source| *source.name == *name).ok_or_else(|| {
+        let near = config::spelling::closest(name, config.sources.iter().map(|source| &*source.name));
         let hint = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
         CliError::Refused(format!("no source is called `{name}`{hint}"))
     })

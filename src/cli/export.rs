@@ -49,7 +49,7 @@ pub fn run(config: &Config, out: &mut dyn Write) -> io::Result<()> {
 fn outlines(sources: &[&SourceConfig], indent: &str, out: &mut dyn Write) -> io::Result<()> {
     for source in sources {
         let url = source.shown(source.url.as_str());
-        let (name, url) = (escape(source.name.as_str()), escape(&url));
+        let (name, url) = (escape(&*source.name), escape(&url));
         // Readers subscribe to every xmlUrl, so a page must not have one.
         let address = match source.kind {
             SourceKind::Feed => format!(r#"type="rss" xmlUrl="{url}""#),
@@ -85,7 +85,12 @@ mod tests {
             .sources
             .iter()
             .map(|s| {
-                (s.name.clone(), s.url.as_str().to_owned(), s.group.as_deref().map(str::to_owned), s.kind)
+                (
+                    s.name.to_string(),
+                    s.url.as_str().to_owned(),
+                    s.group.as_deref().map(str::to_owned),
+                    s.kind,
+                )
             })
             .collect();
         listed.sort_by(|a, b| a.0.cmp(&b.0));

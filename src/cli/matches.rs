@@ -76,7 +76,7 @@ pub fn run(config: &Config, arguments: &Args, out: &mut dyn Write) -> Result<(),
         let unknown = || {
             CliError::Refused(format!("`{}` is not in the store yet; is the daemon running?", source.name))
         };
-        let id = rows.iter().find(|row| row.name == source.name).map(|row| row.id).ok_or_else(unknown)?;
+        let id = rows.iter().find(|row| *row.name == *source.name).map(|row| row.id).ok_or_else(unknown)?;
         let page = match source.kind {
             SourceKind::Page => reader.page_text(id).await?,
             SourceKind::Feed => None,

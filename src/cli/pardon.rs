@@ -78,7 +78,7 @@ async fn named(config: &Config, reader: &Reader, name: &str) -> Result<Vec<(Stri
     if !found.is_empty() {
         return Ok(found);
     }
-    if config.sources.iter().any(|source| source.name == name) {
+    if config.sources.iter().any(|source| *source.name == *name) {
         return Err(CliError::Refused(format!("`{name}` is not in the store yet; is the daemon running?")));
     }
     let names = rows.iter().map(|row| row.name.as_str()).chain(hosts.iter().map(String::as_str));

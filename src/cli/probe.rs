@@ -109,7 +109,7 @@ async fn ask_daemon(
         CliError::Refused(format!("the running daemon does not know `{}`; reload it first", source.name))
     };
     let row =
-        reader.sources().await?.into_iter().find(|row| row.name == source.name).ok_or_else(unknown)?;
+        reader.sources().await?.into_iter().find(|row| *row.name == *source.name).ok_or_else(unknown)?;
     let number = ask(store, row.id, asked_at).await?;
     let stopwatch = Stopwatch::start();
     let mut accepted = false;
@@ -159,7 +159,7 @@ async fn dry_run(
     let mut gate_status = "the gate allows it now".to_owned();
     match load_sources(config, &Clock::wall()).await {
         Ok((rows, engine)) => {
-            if let Some(row) = rows.into_iter().find(|row| row.name == source.name) {
+            if let Some(row) = rows.into_iter().find(|row| *row.name == *source.name) {
                 let reader = Reader::open(&config.daemon.store).await?;
                 inputs = reader.probe_inputs(row.id).await?;
                 request_inputs = reader.request_inputs(row.id).await?;

@@ -135,7 +135,7 @@ fn rules(config: &Config, importance: Steps, seed: u64) -> ContestTerms {
 
 /// The configured rules, for the configured sources.
 fn profiles(config: &Config) -> Option<Arc<SimulatedRules>> {
-    let sources = config.sources.iter().map(|source| (source.name.as_str(), source.group.as_deref()));
+    let sources = config.sources.iter().map(|source| (&*source.name, source.group.as_deref()));
     simulated(&config.rules, sources)
 }
 
@@ -149,9 +149,7 @@ fn log(config: &Config, pasts: Pasts, arguments: &Args, importance: &Steps) -> R
     let terms: HashMap<&str, (Budget, Span, Option<Span>)> = config
         .sources
         .iter()
-        .map(|source| {
-            (source.name.as_str(), (source.budget, source.price.unwrap_or(common), source.max_gap))
-        })
+        .map(|source| (&*source.name, (source.budget, source.price.unwrap_or(common), source.max_gap)))
         .collect();
     let logged = |past: Past| {
         let (budget, price, max_gap) = terms.get(past.name.as_str()).copied().unwrap_or_default();

@@ -7,8 +7,6 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
-use tidewatch_core::observe::page::PageRules;
-
 use super::configuration::Config;
 use super::renames::renames;
 use super::source::SourceConfig;
@@ -36,9 +34,9 @@ impl Diff {
         let names = |list: &[String]| list.iter().cloned().collect::<HashSet<String>>();
         let (gone, added) = (names(&self.removed), names(&self.added));
         let keys = |config: &Config, names: &HashSet<String>| -> Vec<_> {
-            let named = config.sources.iter().filter(|source| names.contains(&source.name));
+            let named = config.sources.iter().filter(|source| names.contains(&*source.name));
             let key = |it: &Arc<SourceConfig>| (it.url.as_str().to_owned(), it.kind, it.page_read_as());
-            named.map(|source| (key(source), source.name.clone())).collect()
+            named.map(|source| (key(source), source.name.to_string())).collect()
         };
         self.renamed = renames(keys(old, &gone), keys(new, &added));
         let (before, after): (HashSet<&str>, HashSet<&str>) =
@@ -57,24 +55,24 @@ impl Diff {
 pub fn diff(old: &Config, new: &Config) -> Diff {
     let mut diff = Diff::default();
     let before: HashMap<&str, &Arc<SourceConfig>> =
-        old.sources.iter().map(|source| (source.name.as_str(), source)).collect();
+        old.sources.iter().map(|source| (&*source.name, source)).collect();
     let mut kept = 0;
     for source in &new.sources {
-        let known = before.get(source.name.as_str());
+        let known = before.get(&*source.name);
         kept += usize::from(known.is_some());
         match known {
-            None => diff.added.push(source.name.clone()),
+            None => diff.added.push(source.name.to_string()),
             Some(known) if !Arc::ptr_eq(known, source) && !same(known, source) => {
-                diff.changed.push(source.name.clone());
+                diff.changed.push(source.name.to_string());
             }
             Some(_) => {}
         }
     }
     // Names are unique. If every old name is found again, none is removed.
     if kept < old.sources.len() {
-        let after: HashSet<&str> = new.sources.iter().map(|source| source.name.as_str()).collect();
-        let gone = old.sources.iter().filter(|source| !after.contains(source.name.as_str()));
-        diff.removed.extend(gone.map(|source| source.name.clone()));
+        let after: HashSet<&str> = new.sources.iter().map(|source| &*source.name).collect();
+        let gone = old.sources.iter().filter(|source| !after.contains(&*source.name));
+        diff.removed.extend(gone.map(|source| source.name.to_string()));
     }
     if !diff.added.is_empty() && !diff.removed.is_empty() {
         diff.pair_renamed(old, new);
@@ -153,47 +151,8 @@ fn settings(old: &Config, new: &Config) -> [(&'static str, bool, bool); 38] {
 /// Whether two sources have equal settings. The destructuring makes the compiler reject a forgotten
 /// field.
 pub(super) fn same(old: &SourceConfig, new: &SourceConfig) -> bool {
-    let SourceConfig {
-        name,
-        url,
-        kind,
-        policy,
-        group,
-        budget,
-        price,
-        headers,
-        allow_private,
-        secret_url,
-        robots,
-        page,
-        weight,
-        max_gap,
-        cost,
-        time_zone,
-    } = new;
-    old.name == *name
-        && old.url == *url
-        && old.kind == *kind
-        && old.policy == *policy
-        && old.group == *group
-        && old.budget == *budget
-        && old.price == *price
-        && old.headers == *headers
-        && old.allow_private == *allow_private
-        && old.secret_url == *secret_url
-        && old.robots == *robots
-        && old.weight == *weight
-        && old.max_gap == *max_gap
-        && old.cost == *cost
-        && old.time_zone == *time_zone
-        && same_rules(&old.page, page)
-}
-
-fn same_rules(old: &PageRules, new: &PageRules) -> bool {
-    let PageRules { select, remove, ignore } = new;
-    old.select == *select
-        && old.remove == *remove
-        && old.ignore.iter().map(regex::Regex::as_str).eq(ignore.iter().map(regex::Regex::as_str))
+    let SourceConfig { name, url, settings } = new;
+    old.name == *name && old.url == *url && old.settings == *settings
 }
 
 impl fmt::Display for Diff {

@@ -20,7 +20,8 @@ use super::fault::{Faults, Spot};
 use super::origin::{ConfigOrigin, Defaults, ReadPart, spends};
 use super::parts::parts;
 use super::raw::Raw;
-use super::source::{self, Common, GroupDefaults, SourceConfig, Surroundings};
+use super::source::{self, GroupDefaults, SourceConfig, Surroundings};
+use super::source_settings::Common;
 use super::valid::{GroupIndex, Longest, assemble};
 
 /// Reads and checks the files, the main file first. `before` is the current configuration, if any.
@@ -65,7 +66,7 @@ impl<'b> EarlierConfig<'b> {
             parts.extend(part.digest.map(|digest| (digest, range)));
         }
         Self {
-            by_name: config.sources.iter().map(|source| (source.name.as_str(), source)).collect(),
+            by_name: config.sources.iter().map(|source| (&*source.name, source)).collect(),
             sources: &config.sources,
             defaults: config.origin.defaults.clone(),
             parts,
@@ -147,7 +148,7 @@ fn pass<E>(
                     return Ok(Pass::Bad);
                 };
                 longest.note(&allowance);
-                let known = before.by_name.get(source.name.as_str()).filter(|known| same(known, &source));
+                let known = before.by_name.get(&*source.name).filter(|known| same(known, &source));
                 sources.push(known.map_or_else(|| Arc::new(source), |known| Arc::clone(known)));
             }
             if !faults.is_empty() {

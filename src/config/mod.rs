@@ -28,6 +28,7 @@ pub mod renames;
 mod rules;
 pub mod secret;
 pub mod source;
+pub mod source_settings;
 pub mod spelling;
 mod syntax_gaps;
 pub mod target;

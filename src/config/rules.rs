@@ -283,7 +283,7 @@ pub struct KnownNames<'c> {
 impl<'c> KnownNames<'c> {
     /// From configured sources.
     pub fn new(sources: &'c [Arc<SourceConfig>]) -> Self {
-        let names = sources.iter().map(|source| source.name.as_str()).collect();
+        let names = sources.iter().map(|source| &*source.name).collect();
         Self { names, groups: sources.iter().filter_map(|source| source.group.as_deref()).collect() }
     }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 /// A value that may be a secret stored elsewhere. `Debug` never shows it.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub enum Secret {
     /// Literal text in the configuration file.
     Literal(String),

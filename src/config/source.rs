@@ -3,11 +3,10 @@
 //! Checks a source by itself and applies the defaults of its group. Must not know other sources; the
 //! caller finds duplicate names.
 
-use std::cell::RefCell;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
+use std::ops::Deref;
 use std::sync::Arc;
 
-use jiff::tz::TimeZone;
 use regex::Regex;
 
 use tidewatch_core::observe::SourceKind;
@@ -21,46 +20,28 @@ use super::allowance::Allowance;
 use super::fault::{Faults, Spot};
 use super::raw;
 use super::reader::At;
-use super::secret::Secret;
+use super::source_settings::{Common, SourceSettings};
 use super::values::{self, LowerBound};
 use super::{header, spelling};
 
-/// `[[source]]`.
+/// `[[source]]`. There is one per source, so all but the name and the address is shared.
 #[derive(Debug, Clone)]
 pub struct SourceConfig {
     /// Unique name.
-    pub name: String,
+    pub name: Box<str>,
     /// Address to probe.
     pub url: SourceAddress,
-    /// Feed or page.
-    pub kind: SourceKind,
-    /// Policy that decides the times of its probes.
-    pub policy: Policy,
-    /// Group whose aggregate history the source may use.
-    pub group: Option<Arc<str>>,
-    /// Budget, with defaults filled in.
-    pub budget: Budget,
-    /// The least waiting time that a probe must save to be sent, if it is not that of all sources. Zero: the
-    /// whole budget is spent.
-    pub price: Option<Span>,
-    /// Extra request headers. All sources without headers share one empty list.
-    pub headers: Arc<Vec<(String, Secret)>>,
-    /// Whether it may be at, or redirect to, private addresses.
-    pub allow_private: bool,
-    /// Whether the query of its address is a secret.
-    pub secret_url: bool,
-    /// Whether robots.txt applies. Default: yes for pages, no for feeds.
-    pub robots: bool,
-    /// For pages: which parts are compared. All sources without rules share one value.
-    pub page: Arc<PageRules>,
-    /// Weight relative to other sources.
-    pub weight: f64,
-    /// Longest allowed time between two probes.
-    pub max_gap: Option<Span>,
-    /// Cost of a probe relative to a mean probe; `None`: learned from its probes.
-    pub cost: Option<f64>,
-    /// Time zone of its rhythm; `None`: that of `[importance]`.
-    pub time_zone: Option<TimeZone>,
+    /// The other settings, which most sources have in common.
+    pub settings: Arc<SourceSettings>,
+}
+
+/// The settings are read as if they were the source's own.
+impl Deref for SourceConfig {
+    type Target = SourceSettings;
+
+    fn deref(&self) -> &SourceSettings {
+        &self.settings
+    }
 }
 
 impl SourceConfig {
@@ -96,36 +77,6 @@ pub struct Surroundings {
     pub incomplete: bool,
     /// Values shared by many sources.
     pub common: Common,
-}
-
-/// Values shared by many sources. Few of a million have headers or rules of their own.
-#[derive(Debug, Default)]
-pub struct Common {
-    no_rules: Arc<PageRules>,
-    no_headers: Arc<Vec<(String, Secret)>>,
-    labels: RefCell<HashSet<Arc<str>>>,
-}
-
-impl Common {
-    fn rules(&self, rules: PageRules) -> Arc<PageRules> {
-        let PageRules { select, remove, ignore } = &rules;
-        let none = select.is_empty() && remove.is_empty() && ignore.is_empty();
-        if none { Arc::clone(&self.no_rules) } else { Arc::new(rules) }
-    }
-
-    fn headers(&self, headers: Vec<(String, Secret)>) -> Arc<Vec<(String, Secret)>> {
-        if headers.is_empty() { Arc::clone(&self.no_headers) } else { Arc::new(headers) }
-    }
-
-    fn label(&self, label: String) -> Arc<str> {
-        let mut labels = self.labels.borrow_mut();
-        if let Some(known) = labels.get(label.as_str()) {
-            return Arc::clone(known);
-        }
-        let label: Arc<str> = label.into();
-        labels.insert(Arc::clone(&label));
-        label
-    }
 }
 
 /// The policy with that name.
@@ -170,17 +121,15 @@ pub fn check(
     let own_policy = raw.policy.as_ref().and_then(|word| policy(word, faults));
     let base = defaults.map_or(around.allowance, |defaults| defaults.allowance);
     let allowance = base.overlaid(&raw.budget, faults);
-    let page = around.common.rules(page_rules([raw.select, raw.remove, raw.ignore], kind, faults));
-    let headers = around.common.headers(header::check(raw.headers, faults));
+    let page = page_rules([raw.select, raw.remove, raw.ignore], kind, faults);
+    let headers = header::check(raw.headers, faults);
     let weight = raw.weight.and_then(|weight| values::weight("weight", weight, faults));
     let max_gap = raw.max_gap.and_then(|text| max_gap(&text, &allowance, faults));
     let cost = raw.cost.and_then(|cost| {
         values::number("cost", cost, |x| x > 0.0 && x <= 1e6, "above 0, up to a million", faults)
     });
     let kind = kind.unwrap_or_default();
-    let source = SourceConfig {
-        name: name?,
-        url: url?.into(),
+    let settings = SourceSettings {
         kind,
         policy: own_policy.or(defaults.and_then(|defaults| defaults.policy)).unwrap_or_default(),
         group,
@@ -196,7 +145,8 @@ pub fn check(
         cost,
         time_zone: raw.time_zone.and_then(|name| values::time_zone(&name, faults)),
     };
-    Some((source, allowance))
+    let settings = around.common.settings(settings);
+    Some((SourceConfig { name: name?.into(), url: url?.into(), settings }, allowance))
 }
 
 /// Checks that the budget permits `max_gap`.

@@ -25,7 +25,8 @@ use super::params::{DaemonParams, FetchParams, RateParams};
 use super::profile::RulesConfig;
 use super::raw::{self, Raw};
 use super::reader::At;
-use super::source::{self, Common, GroupDefaults, SourceConfig, Surroundings};
+use super::source::{self, GroupDefaults, SourceConfig, Surroundings};
+use super::source_settings::Common;
 use super::values::{self, LowerBound};
 use super::{rules, targets, week};
 

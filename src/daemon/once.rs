@@ -57,7 +57,7 @@ pub async fn once(config: &Config, name: &str, clock: &Clock) -> Result<Finished
     let mut config = config.clone();
     config.fleet.probes_per_step = 1;
     let loaded = startup::begin(&config, &mut connection, clock).await?;
-    let named = loaded.roster.iter().find(|(_, spec)| spec.source.name == name);
+    let named = loaded.roster.iter().find(|(_, spec)| *spec.source.name == *name);
     let source = named.ok_or(OnceError::Refused(Refusal::Unknown))?.0;
 
     let fetcher =

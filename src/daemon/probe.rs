@@ -674,10 +674,10 @@ async fn headers(spec: &Spec) -> Result<HeaderMap, String> {
     if spec.source.headers.is_empty() || spec.url().origin() != spec.source.url.parsed().origin() {
         return Ok(HeaderMap::new());
     }
-    let wanted = Arc::clone(&spec.source.headers);
+    let settings = Arc::clone(&spec.source.settings);
     let reading = tokio::task::spawn_blocking(move || {
         let credentials = std::env::var_os("CREDENTIALS_DIRECTORY").map(std::path::PathBuf::from);
-        secret::read_headers(&wanted, credentials.as_deref()).map_err(|error| error.to_string())
+        secret::read_headers(&settings.headers, credentials.as_deref()).map_err(|error| error.to_string())
     });
     reading.await.unwrap_or_else(|_| Err("reading the headers panicked; please report it".to_owned()))
 }

@@ -54,8 +54,11 @@ pub struct RefitParams {
 impl RefitParams {
     /// Takes the parameters from a configuration.
     pub fn new(config: &Config) -> Self {
-        let zones =
-            config.sources.iter().filter_map(|s| Some((s.name.clone(), s.time_zone.clone()?))).collect();
+        let zones = config
+            .sources
+            .iter()
+            .filter_map(|s| Some((s.name.to_string(), s.time_zone.clone()?)))
+            .collect();
         let usual = usual(config);
         let rate = &config.rate;
         Self {

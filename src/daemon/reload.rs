@@ -196,7 +196,7 @@ impl Reloader {
         let names: Vec<&str> = diff.renamed.iter().map(|(_, new)| new.as_str()).collect();
         let taken = self.reader.removed_among(&names).await?;
         for (old, new) in diff.renamed.extract_if(.., |(_, new)| taken.contains(new)) {
-            added.extend(changed.extract_if(.., |(it, _)| it.name == new).map(|(source, _)| source));
+            added.extend(changed.extract_if(.., |(it, _)| *it.name == *new).map(|(source, _)| source));
             diff.added.push(new);
             diff.removed.push(old);
         }
@@ -237,8 +237,8 @@ impl Reloader {
         // A source that was listed before keeps its used budget and its stored state.
         let revived: Vec<(SourceId, Timestamp)> = added
             .iter()
-            .filter(|source| synced.stored.contains(&source.name))
-            .filter_map(|source| Some((*synced.ids.get(&source.name)?, since(at, source.budget.per))))
+            .filter(|source| synced.stored.contains(&*source.name))
+            .filter_map(|source| Some((*synced.ids.get(&*source.name)?, since(at, source.budget.per))))
             .collect();
         let mut probes = self.reader.probes_since(&revived).await?;
         let ids: Vec<SourceId> = revived.into_iter().map(|(id, _)| id).collect();
@@ -246,7 +246,7 @@ impl Reloader {
         let mut memories = load::remembered_of(&mut connection, &ids, at).await?;
         drop(connection);
         let known = |source: Arc<SourceConfig>| {
-            let &id = synced.ids.get(&source.name)?;
+            let &id = synced.ids.get(&*source.name)?;
             let memory = memories.remove(&id).unwrap_or_default();
             let spec = spec_by(usual, &source, memory.adopted_url.as_deref());
             let terms = terms(&source, &spec.url());
@@ -265,7 +265,7 @@ impl Reloader {
     ) -> Result<Vec<(Changed, Spec)>, Refused> {
         let (mut longer, mut same) = (Vec::new(), Vec::new());
         for (source, before) in &changed {
-            let Some(&id) = synced.ids.get(&source.name) else { continue };
+            let Some(&id) = synced.ids.get(&*source.name) else { continue };
             if source.budget.per > before.per {
                 longer.push((id, since(at, source.budget.per)));
             }
@@ -276,7 +276,7 @@ impl Reloader {
         let mut probes = self.reader.probes_since(&longer).await?;
         let adopted = self.reader.adopted_urls(&same).await?;
         let change = |(source, before): (Arc<SourceConfig>, EarlierSource)| {
-            let &id = synced.ids.get(&source.name)?;
+            let &id = synced.ids.get(&*source.name)?;
             // Compared with the running configuration, not with the store: a reload that failed halfway is
             // repeated.
             let moved = if before.elsewhere { Moved::Elsewhere } else { Moved::Same };
@@ -331,14 +331,14 @@ fn prepare(path: &Path, old: &Config) -> Result<Prepared, LoadError> {
     let renamed = diff.renamed.iter().map(|(old, new)| (old.as_str(), new.as_str()));
     let names: HashMap<&str, &str> = same.chain(renamed).collect();
     let before: HashMap<&str, &Arc<SourceConfig>> =
-        old.sources.iter().filter_map(|source| Some((*names.get(source.name.as_str())?, source))).collect();
+        old.sources.iter().filter_map(|source| Some((*names.get(&*source.name)?, source))).collect();
     let changed = |source: &Arc<SourceConfig>| {
-        let old = before.get(source.name.as_str())?;
+        let old = before.get(&*source.name)?;
         let elsewhere = old.url != source.url || old.kind != source.kind;
         Some((Arc::clone(source), EarlierSource { per: old.budget.per, elsewhere }))
     };
     let changed = new.sources.iter().filter_map(changed).collect();
-    let added = new.sources.iter().filter(|source| added.contains(source.name.as_str())).cloned().collect();
+    let added = new.sources.iter().filter(|source| added.contains(&*source.name)).cloned().collect();
     let refits = Arc::new(RefitParams::new(&new));
     Ok(Prepared { new, diff, added, changed, refits })
 }

@@ -3,7 +3,7 @@
 //! Used by the daemon at its start and by the commands that read its store, so `explain` shows the schedule
 //! that the daemon would compute.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
@@ -237,8 +237,6 @@ pub struct Startup<'c> {
     restored: Option<Timestamp>,
     usual: Arc<Learning>,
     sources: HashMap<&'c str, &'c Arc<SourceConfig>>,
-    /// Shared names of host groups.
-    hosts: HashSet<Arc<str>>,
     known: Vec<KnownSource>,
     first: Vec<KnownSource>,
     loader: Loader,
@@ -268,8 +266,7 @@ impl<'c> Startup<'c> {
             clock: stored.clock,
             restored: stored.restored.map(first_start),
             usual: usual(config),
-            sources: config.sources.iter().map(|source| (source.name.as_str(), source)).collect(),
-            hosts: HashSet::new(),
+            sources: config.sources.iter().map(|source| (&*source.name, source)).collect(),
             known: Vec::new(),
             first: Vec::new(),
             loader,
@@ -291,11 +288,7 @@ impl<'c> Startup<'c> {
             memory.due = Due::Unscheduled;
         }
         probes.extend(self.restored);
-        let mut terms = terms(source, &spec.url());
-        match self.hosts.get(&terms.host.key) {
-            Some(key) => terms.host.key = Arc::clone(key),
-            None => drop(self.hosts.insert(Arc::clone(&terms.host.key))),
-        }
+        let terms = terms(source, &spec.url());
         let answered_by = answered_at.and_then(|url| Url::parse(&url).ok()).map(|url| host_group(&url));
         let answered_by = answered_by.filter(|group| group.key != terms.host.key);
         self.roster.insert(id, spec);
@@ -335,6 +328,6 @@ mod tests {
     #[test]
     fn a_source_takes_few_bytes() {
         assert_eq!(size_of::<Option<Spec>>(), 24);
-        assert_eq!(size_of::<SourceConfig>(), 160);
+        assert_eq!(size_of::<SourceConfig>(), 40);
     }
 }

@@ -54,7 +54,7 @@ async fn changed_learning_parameters_reach_every_source() {
             let Launch { attempt, spec, .. } = launched.recv().await.unwrap();
             let zone = spec.learning.zone.iana_name().unwrap_or_default().to_owned();
             let (test, half_life) = (spec.learning.bursts.test, spec.learning.half_life);
-            learning.push((spec.source.name.clone(), test, half_life, zone));
+            learning.push((spec.source.name.to_string(), test, half_life, zone));
             let over = Finished::failed(attempt, clock.now(), Failure::Interrupted, String::new());
             finished.send(Box::new(over)).unwrap();
         }

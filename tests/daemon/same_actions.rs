@@ -124,7 +124,7 @@ fn loaded(config: &Config) -> Loaded {
     for source in &config.sources {
         startup.take(Remembered {
             id: number(&source.name),
-            name: source.name.clone(),
+            name: source.name.to_string(),
             memory: SourceMemory::default(),
             answered_at: None,
             probes: Vec::new(),

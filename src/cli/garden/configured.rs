@@ -40,7 +40,7 @@ pub fn read(config: &Config) -> Result<Configured, CliError> {
         // As in the engine: the last whole step before the gap ends.
         let steps =
             u32::try_from((gap.as_millis() / step.as_millis().max(1)).max(2)).unwrap_or(u32::MAX) - 1;
-        let known = learned.get(source.name.as_str()).copied();
+        let known = learned.get(&*source.name).copied();
         let cost = source.cost.or(known).unwrap_or(1.0);
         Some((cost, steps, source.group.as_deref().unwrap_or_default().to_owned()))
     });

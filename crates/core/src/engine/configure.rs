@@ -93,8 +93,9 @@ impl Engine {
             level: None,
             price: self.prices.of(known.terms.price),
             demand: None,
-            terms: known.terms,
+            terms: self.limits.share(&known.terms),
             host,
+            public: known.terms.host.public,
             memory: known.memory,
             spent,
             plan: PlanState::default(),
@@ -177,9 +178,9 @@ impl Engine {
         let repaced = terms.budget != source.terms.budget;
         let otherwise = terms.policy != source.terms.policy;
         let revalued = terms.price != source.terms.price || terms.weight != source.terms.weight;
-        source.host = host;
+        (source.host, source.public) = (host, terms.host.public);
         source.price = self.prices.of(terms.price);
-        source.terms = terms;
+        source.terms = self.limits.share(&terms);
         source.recount(probes);
         source.revision.0 += 1;
         if moved == Moved::Elsewhere {
@@ -227,9 +228,8 @@ impl Engine {
         let ix = self.hosts.host(&host.key);
         let Some(source) = self.sources.get_mut(&id) else { return };
         source.withdraw(&mut self.hosts, &mut self.slot_queue);
-        source.host = ix;
+        (source.host, source.public) = (ix, host.public);
         source.redirect_host = None;
-        source.terms.host = host;
         source.enqueue(&mut self.hosts);
     }
 

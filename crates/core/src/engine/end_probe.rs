@@ -132,10 +132,12 @@ impl Engine {
 
     /// A throttling answer concerns the host group that sent it; every other result the source's own group.
     fn answering_host(&mut self, report: &ProbeReport) -> Option<AnsweringHost> {
-        let own = &self.sources.get(&report.source)?.terms.host;
+        let source = self.sources.get(&report.source)?;
         let throttled = matches!(report.result, Err(Failure::Throttled { .. }));
-        let group = report.answered_by.as_ref().filter(|_| throttled).unwrap_or(own).clone();
-        Some(AnsweringHost { ix: self.hosts.host(&group.key), group })
+        Some(match report.answered_by.clone().filter(|_| throttled) {
+            Some(group) => AnsweringHost { ix: self.hosts.host(&group.key), group },
+            None => AnsweringHost { ix: source.host, group: self.hosts.group(source.host, source.public) },
+        })
     }
 
     /// Detects an outage of our own network, which counts as no source's failure.

@@ -22,12 +22,15 @@ use crate::time::{Span, Timestamp};
 
 use crate::source_id::SourceId;
 
+use super::params::HostGroup;
+
 /// A host group's number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct HostIx(pub u32);
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Host {
+    key: Arc<str>,
     waiting: BTreeSet<(Timestamp, SourceId)>,
     /// Sources selected while the host was closed: due ones, and sampled ones.
     parked: [Parked; 2],
@@ -92,8 +95,9 @@ impl Parked {
 }
 
 impl Host {
-    fn new() -> Self {
+    fn new(key: Arc<str>) -> Self {
         Self {
+            key,
             waiting: BTreeSet::new(),
             parked: Default::default(),
             condition: HostCondition::Idle,
@@ -215,7 +219,7 @@ impl Hosts {
             return ix;
         }
         let ix = self.free.pop_first().unwrap_or_else(|| {
-            self.hosts.push(Host::new());
+            self.hosts.push(Host::new(Arc::clone(key)));
             HostIx(u32::try_from(self.hosts.len() - 1).unwrap_or(u32::MAX))
         });
         self.added = self.added.saturating_add(1);
@@ -260,7 +264,7 @@ impl Hosts {
         let excess = with_delay.len().saturating_sub(MOST_WITH_DELAY);
         forgotten.extend(with_delay[..excess].iter().map(|&(_, ix)| ix));
         for &ix in &forgotten {
-            *self.at_mut(ix) = Host::new();
+            *self.at_mut(ix) = Host::new("".into());
             self.refused.remove(&ix);
         }
         self.by_key.retain(|_, ix| !forgotten.contains(ix));
@@ -271,9 +275,22 @@ impl Hosts {
         forgotten
     }
 
+    /// The name of a host group.
+    pub fn key(&self, host: HostIx) -> &Arc<str> {
+        &self.at(host).key
+    }
+
+    /// A host group, of a public name or not.
+    pub fn group(&self, host: HostIx, public: bool) -> HostGroup {
+        HostGroup { key: Arc::clone(self.key(host)), public }
+    }
+
     /// Renames every host group and origin.
     pub fn rename(&mut self, mut name: impl FnMut(&str) -> Arc<str>) {
         self.by_key = self.by_key.iter().map(|(key, &host)| (name(key), host)).collect();
+        for (key, host) in &self.by_key {
+            self.hosts[host.0 as usize].key = Arc::clone(key);
+        }
         let renamed = std::mem::take(&mut self.crawl_delays).into_iter().map(|((host, origin), delay)| {
             // The empty name contains nothing to hide.
             let origin = if origin.is_empty() { origin } else { name(&origin) };

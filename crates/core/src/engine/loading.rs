@@ -16,6 +16,7 @@ use super::new_source_probes::EarlyProbes;
 use super::outage::Outage;
 use super::params::{FleetParams, HostGroup};
 use super::rule_counts::{RuleRegistry, RuleSet, RuleState};
+use super::shared_limits::SharedLimits;
 use super::slot_queue::SlotQueue;
 use super::slot_reservations::Reservations;
 use super::slot_stats::SlotStats;
@@ -57,6 +58,7 @@ impl Loader {
             outage: Outage::default(),
             allowance: None,
             to_plan: VecDeque::new(),
+            limits: SharedLimits::default(),
             plans_requested: 0,
             taken_in: 0,
             slots: (Step::FIRST, 0),

@@ -44,6 +44,7 @@ mod plan_state;
 mod recording_redaction;
 mod redirects;
 mod rule_schedule;
+mod shared_limits;
 mod slot_queue;
 mod slot_reservations;
 mod source;

@@ -88,7 +88,6 @@ impl Redaction {
     }
 
     fn source(&mut self, source: &mut Source) {
-        self.terms(&mut source.terms);
         self.memory(&mut source.memory);
         let next = source.pending_intervals.as_mut().and_then(|pending| pending.next.as_mut());
         next.into_iter().for_each(|next| self.shared(&mut next.name));

@@ -3,6 +3,7 @@
 //! Knows the phases of a source. Must not know other sources.
 
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 use crate::model::burst::excess::Excess;
 use crate::model::hourly_profile::{self, HourlyProfile};
@@ -18,9 +19,10 @@ use crate::time::{Span, Timestamp};
 use super::deadline::Deadline;
 use super::fleet_price::{CountedDemand, PriceInForce};
 use super::hosts::HostIx;
-use super::params::{BurstTerms, Terms};
+use super::params::BurstTerms;
 use super::plan_state::PlanState;
 use super::reason::{Reason, SourceState};
+use super::shared_limits::SourceLimits;
 use super::source_memory::{Due, SourceMemory};
 use super::source_rule_intervals::PendingIntervals;
 use super::urgent_cause::Urgency;
@@ -51,12 +53,14 @@ pub(super) struct Source {
     pub profile: Option<Box<HourlyProfile>>,
     /// The level of its fitted rate, if that has enough updates.
     pub level: Option<FittedLevel>,
-    pub terms: Terms,
+    pub terms: Arc<SourceLimits>,
     /// The price that its next probe goes by.
     pub price: PriceInForce,
     /// Its demand as counted, if it is probed.
     pub demand: Option<CountedDemand>,
     pub host: HostIx,
+    /// The name of its host is public.
+    pub public: bool,
     pub memory: SourceMemory,
     pub spent: Spent,
     pub plan: PlanState,
@@ -253,10 +257,11 @@ mod tests {
             ready_at: 8,
             profile: 8,
             level: 12,
-            terms: 80,
+            terms: 8,
             price: 16,
             demand: 16,
             host: 4,
+            public: 1,
             memory: 256,
             spent: 24,
             plan: 24,
@@ -266,7 +271,7 @@ mod tests {
             revision: 8,
             early_at: 8,
             redirect_host: 8,
-        } total 528);
+        } total 456);
         sizes!(SourceMemory {
             state: 1,
             due: 16,

@@ -18,6 +18,7 @@ use super::new_source_probes::EarlyProbes;
 use super::outage::Outage;
 use super::params::FleetParams;
 use super::rule_counts::RuleRegistry;
+use super::shared_limits::SharedLimits;
 use super::slot_queue::SlotQueue;
 use super::slot_reservations::Reservations;
 use super::slot_stats::SlotStats;
@@ -31,6 +32,9 @@ pub struct Engine {
     pub(super) seed: u64,
     pub(super) sources: SourceTable<Box<Source>>,
     pub(super) hosts: Hosts,
+    /// The limits that sources have in common. After a replay each source has its own.
+    #[serde(skip)]
+    pub(super) limits: SharedLimits,
     pub(super) outage: Outage,
     /// How many more probes may start during an outage; `None`: any number.
     pub(super) allowance: Option<u32>,

@@ -90,8 +90,8 @@ impl Engine {
     }
 
     /// The host group of a source.
-    pub fn host(&self, id: SourceId) -> Option<&HostGroup> {
-        self.sources.get(&id).map(|source| &source.terms.host)
+    pub fn host(&self, id: SourceId) -> Option<HostGroup> {
+        self.sources.get(&id).map(|source| self.hosts.group(source.host, source.public))
     }
 
     /// The revision that a plan for this source must name.
@@ -115,7 +115,8 @@ impl Engine {
         let Some(source) = self.sources.get(&id) else { return Vec::new() };
         let end = self.pause_asked_for(id);
         let own = (source.memory.retry_until, Pardon::Source(id));
-        let site = (self.hosts.paused_until(source.host), Pardon::Host(Arc::clone(&source.terms.host.key)));
+        let site =
+            (self.hosts.paused_until(source.host), Pardon::Host(Arc::clone(self.hosts.key(source.host))));
         // One that ends much earlier need not be lifted.
         let is_needed =
             |until: Option<Timestamp>| until.is_some() && until.map(|at| at + Span::from_days(1)) > end;
