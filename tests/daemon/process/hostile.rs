@@ -134,7 +134,7 @@ async fn no_document_takes_much_memory_or_time() {
     asked.lock().unwrap().push(("the end", processor_time(daemon.pid())));
     let taken = daemon.peak_memory().saturating_sub(before);
     daemon.stop().await;
-    let asked = asked.lock().unwrap();
+    let asked = asked.lock().unwrap().clone();
     assert_eq!(asked.len() as i64, count, "one probe of each, and the end");
     let longest = asked.windows(2).map(|pair| (pair[1].1 - pair[0].1, pair[0].0)).max().unwrap();
     println!("at most {} MB above idle, and {longest:?}", taken >> 20);
