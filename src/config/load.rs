@@ -167,7 +167,7 @@ mod tests {
             fs::write(beside.join(file), source(name)).unwrap();
         }
         let config = load(&main).unwrap();
-        let names: Vec<&str> = config.sources.iter().map(|source| source.name.as_str()).collect();
+        let names: Vec<&str> = config.sources.iter().map(|source| &*source.name).collect();
         assert_eq!(names, ["main", "a", "b"]);
         assert_eq!(config.files.len(), 3);
         assert_eq!(config.files[0], main);
