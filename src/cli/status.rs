@@ -49,7 +49,7 @@ pub fn run(
             Some(period) => Some((period, reader.measures(period.since, period.until).await?)),
             None => None,
         };
-        let loads = reader.loads(now - fleet_load::OVER).await?;
+        let loads = reader.loads(now - fleet_load::OVER, now).await?;
         let stated = reader.prediction_total(now - verdicts::USUAL_PERIOD).await?;
         Ok::<_, CliError>((rows, fleet, fits, measured, loads, stated))
     })?;

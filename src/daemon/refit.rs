@@ -15,6 +15,8 @@ use tokio::sync::{mpsc, watch};
 use crate::clock::Clock;
 use crate::config::configuration::Config;
 use crate::store::StoreError;
+use crate::store::attempts::moved;
+use crate::store::clock::ClockSeen;
 use crate::store::reader::{FitScope, HistoryRow, Reader};
 use crate::store::record::RateRecord;
 use crate::store::rhythm::{BurstSpan, UpdateTimesRow};
@@ -28,6 +30,7 @@ use tidewatch_core::model::habits::weights::{FEW, WEIGHED_FOR};
 use tidewatch_core::model::history::{History, WeeklyEvidence};
 use tidewatch_core::model::residuals::dispersion;
 use tidewatch_core::model::silence;
+use tidewatch_core::model::source_model::model_shift;
 use tidewatch_core::model::steps::Steps;
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::source_id::SourceId;
@@ -130,19 +133,26 @@ const NEW_SOURCES_EVERY: Span = Span::from_mins(10);
 type FitGroups = Arc<HashMap<String, Aggregate>>;
 
 impl Refitter {
-    /// Refits at the start, every `refit_every`, and when settings of the fit change. In between, fits new
-    /// sources soon after their first probe, and sources whose own time zone changed.
+    /// Refits at the start, every `refit_every`, when settings of the fit change, and when the clock was set so far
+    /// that models move. In between, fits new sources soon after their first probe, and sources whose own time zone
+    /// changed.
     pub async fn run(mut self) {
         let mut groups = FitGroups::default();
         // Time and parameters of the last refit.
         let mut last: Option<(Timestamp, Arc<RefitParams>)> = None;
         let mut alarm = self.clock.alarm();
+        let mut clock_watch = self.clock.watch(None);
         loop {
-            let now = self.clock.now();
+            let (now, set_by) = clock_watch.read();
+            let set_by = set_by.unwrap_or(Span::ZERO);
+            if let Some((at, _)) = &mut last {
+                *at += set_by;
+            }
+            let moved = model_shift(set_by) != Span::ZERO;
             let params = Arc::clone(&self.params.borrow_and_update());
             let due = |at: Timestamp| at + params.every;
             let last_refit = match last.take() {
-                Some((at, before)) if now < due(at) && params.fits_alike(&before) => {
+                Some((at, before)) if !moved && now < due(at) && params.fits_alike(&before) => {
                     let rezoned = params.with_other_zone(&before);
                     if !rezoned.is_empty() {
                         self.fit_some(&groups, now, FitScope::Named(&rezoned)).await;
@@ -259,7 +269,8 @@ impl Refitter {
             (row, learning)
         };
         let mut histories: Vec<_> = histories.into_iter().map(with_settings).collect();
-        relearn(&self.reader, &self.writes, &mut histories, now).await?;
+        let corrected = self.reader.corrected_at(&ClockSeen::now(&self.clock)).await?;
+        relearn(&self.reader, &self.writes, &mut histories, (now, corrected)).await?;
         let mut rows = Vec::new();
         for (row, learning) in histories {
             let gaps = if row.blind { self.calm_gaps(row.id).await? } else { Vec::new() };
@@ -269,7 +280,7 @@ impl Refitter {
         let read = move || -> Vec<FitSubject> {
             rows.into_iter()
                 .map(|(row, gaps, learning)| {
-                    FitSubject::read(row, &gaps, &learning, now).coarsened(cycle, resolution)
+                    FitSubject::read(row, &gaps, &learning, (now, corrected)).coarsened(cycle, resolution)
                 })
                 .collect()
         };
@@ -321,13 +332,22 @@ struct FitSubject {
 }
 
 impl FitSubject {
-    fn read(row: HistoryRow, gaps: &[ProbeGap], learning: &Learning, now: Timestamp) -> Self {
+    /// By a clock that shows `now` and has these corrections.
+    fn read(
+        row: HistoryRow,
+        gaps: &[ProbeGap],
+        learning: &Learning,
+        (now, corrected): (Timestamp, Span),
+    ) -> Self {
         // If a page shows only whether it changed, all logged intervals together give more evidence than
         // the stored history.
         let history = match gaps.is_empty() {
             true => {
-                let learned = learning.history(Some(&row.bytes), now);
-                silence::with_pending(learned, row.learned, row.last_answer)
+                let mut history = learning.history(Some(&row.bytes), now);
+                history.shift(model_shift(corrected - row.model_corrected));
+                let behind = corrected - row.corrected;
+                let learned = row.learned.map(|learned| moved(learned, behind));
+                silence::with_pending(history, learned, row.last_answer.map(|at| at + behind))
             }
             false => censored::from_probes(gaps, &learning.zone, learning.half_life, now),
         };

@@ -16,7 +16,7 @@ use tidewatch_core::model::post_burst::PostBurstEvidence;
 use tidewatch_core::model::rhythm_change::RhythmTest;
 use tidewatch_core::model::silence::{self, LearnedProbe, LearnedUntil};
 use tidewatch_core::model::source_model::{ModelUpdate, PriorKnowledge, SourceModel};
-use tidewatch_core::time::Timestamp;
+use tidewatch_core::time::{Span, Timestamp};
 
 use super::startup::Learning;
 
@@ -29,10 +29,11 @@ pub struct StoredModel {
     habits: Option<PredictorMix>,
     newest: Option<Timestamp>,
     learned: Option<LearnedUntil>,
+    corrected: Span,
 }
 
 impl StoredModel {
-    /// Decodes the model that the last probe stored.
+    /// Decodes the model that the last probe stored, by the clock of the inputs.
     pub fn read(learning: &Arc<Learning>, inputs: &ProbeInputs, now: Timestamp) -> Self {
         let history = learning.history(inputs.history.as_deref(), now);
         let post_burst =
@@ -42,14 +43,19 @@ impl StoredModel {
             inputs.update_times.as_deref().and_then(UpdateTimes::from_bytes).unwrap_or_default();
         let rhythm_test =
             inputs.rhythm_test.as_deref().and_then(RhythmTest::from_bytes).unwrap_or_default();
+        let mut beliefs = SourceModel { history, watch, post_burst, update_times, rhythm_test };
+        if inputs.history.is_some() {
+            beliefs.shift(inputs.corrected - inputs.model_corrected);
+        }
         Self {
             learning: Arc::clone(learning),
-            beliefs: SourceModel { history, watch, post_burst, update_times, rhythm_test },
+            beliefs,
             rate: inputs.rate.clone(),
             habits: inputs.habits.as_deref().and_then(PredictorMix::from_bytes),
             // Not after now: the clock may have been set back.
             newest: inputs.newest.map(|at| at.min(now)),
             learned: inputs.learned,
+            corrected: inputs.corrected,
         }
     }
 
@@ -67,6 +73,7 @@ impl StoredModel {
     pub fn record(&self, update: &ModelUpdate) -> BeliefsRecord {
         let SourceModel { history, watch, post_burst, update_times, rhythm_test } = &self.beliefs;
         BeliefsRecord {
+            corrected: self.corrected,
             history: history.to_bytes(),
             watch: (*watch != BurstDetector::default()).then(|| watch.to_bytes()),
             post_burst: post_burst.as_ref().map(PostBurstEvidence::to_bytes),
@@ -87,7 +94,6 @@ mod tests {
     use tidewatch_core::observe::{
         ItemChange, Observation, Occurred, Present, SourceKind, Update, UpdateKind,
     };
-    use tidewatch_core::time::Span;
 
     fn hour(n: i64) -> Timestamp {
         Timestamp::from_secs(1_700_000_000 + 3_600 * n)

@@ -141,6 +141,36 @@ impl LogPeriod {
     }
 }
 
+/// The times of logged rows by the clock in force.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct LogTimes {
+    /// Oldest first, at least one.
+    periods: Vec<LogPeriod>,
+}
+
+impl LogTimes {
+    /// The time of a row that this probe logged at `at`. Without a probe, which may be pruned, the time itself tells the
+    /// clock: the last one that showed it. The first one may have shown any earlier time, so it comes last.
+    pub(super) fn of(&self, probe: Option<i64>, at: Timestamp) -> Timestamp {
+        at + self.shift_of(probe, at)
+    }
+
+    /// The clock in force minus that of the row.
+    pub(super) fn shift_of(&self, probe: Option<i64>, at: Timestamp) -> Span {
+        if let [_] = self.periods[..] {
+            return Span::ZERO;
+        }
+        let period = match probe {
+            Some(probe) => self.periods.get(self.periods.partition_point(|period| period.last < probe)),
+            None => {
+                let shows = |period: &&LogPeriod| period.from <= at && at <= period.until;
+                self.periods.iter().rev().find(shows)
+            }
+        };
+        period.map_or(Span::ZERO, |period| period.shift)
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct StoredCorrection {
     at: Timestamp,
@@ -155,6 +185,8 @@ pub struct StoredClock {
     /// Oldest first.
     corrections: Vec<StoredCorrection>,
     unrecorded: Span,
+    /// What the clock in force showed last.
+    seen: Option<Timestamp>,
     /// Some rows of sources do not include all of them.
     sources_behind: bool,
 }
@@ -171,7 +203,8 @@ impl StoredClock {
             total: Span::from_millis(row.get(2)),
             last_probe: row.get(3),
         });
-        let mut stored = Self { corrections: corrections.collect(), ..Self::default() };
+        let seen = ClockSeen::last(connection).await?.map(|seen| seen.reading.now);
+        let mut stored = Self { corrections: corrections.collect(), seen, ..Self::default() };
         let included: Option<i64> =
             sqlx::query_scalar("SELECT value FROM meta WHERE key = 'sources_clock_ms'")
                 .fetch_optional(connection)
@@ -214,6 +247,34 @@ impl StoredClock {
         periods
     }
 
+    /// What each clock of the log showed from `since` to `until`, with the numbers of its probes: they come after the
+    /// first and end with the second.
+    pub(super) fn windows(&self, since: Timestamp, until: Timestamp) -> Vec<[i64; 4]> {
+        let window = |period: &LogPeriod| {
+            let LogPeriod { after, last, shift, .. } = *period;
+            [(since - shift).as_millis(), (until - shift).as_millis(), after, last]
+        };
+        self.periods(since).iter().map(window).collect()
+    }
+
+    /// The times of all logged rows.
+    pub(super) fn log_times(&self) -> LogTimes {
+        let mut periods = self.periods(Timestamp::MIN);
+        if let (Some(last), Some(seen)) = (periods.last_mut(), self.seen) {
+            // As at the end of the other periods, a row may be later than the last reading.
+            last.until = seen + Span::from_hours(1);
+        }
+        LogTimes { periods }
+    }
+
+    /// The sum of all corrections, with one of this boot that the daemon has not stored yet.
+    pub async fn corrected_at(connection: &mut SqliteConnection, seen: &ClockSeen) -> Result<Span> {
+        let stored = Self::read(connection).await?;
+        let found = stored.find(connection, seen).await?;
+        let unrecorded = found.filter(|correction| correction.found == CorrectionFound::SameBoot);
+        Ok(stored.corrected() + unrecorded.map_or(Span::ZERO, |correction| correction.by))
+    }
+
     /// The periods with probes at `since` or later, by the clock in force.
     pub(super) fn periods(&self, since: Timestamp) -> Vec<LogPeriod> {
         let total = self.corrected();
@@ -224,7 +285,7 @@ impl StoredClock {
             let shift = total - (including - by);
             // A probe may have started since the last reading of the clock.
             let until = at - by + Span::from_hours(1);
-            if since - shift <= until {
+            if since == Timestamp::MIN || since - shift <= until {
                 periods.push(LogPeriod { after, last: last_probe, from, until, shift });
             }
             (after, from) = (last_probe, at);
@@ -319,5 +380,35 @@ mod tests {
         assert_eq!(clock.periods(at(5)).len(), 1);
         assert_eq!(clock.periods_behind(at(-24)).len(), 1);
         assert_eq!(StoredClock::default().periods(at(0)).len(), 1);
+    }
+
+    #[test]
+    fn a_logged_row_has_its_time_by_the_clock_in_force() {
+        let years = 26_280;
+        // Three years ahead for an hour.
+        let mut ahead = stored(&[(years, years, 10), (1, -years, 12)]);
+        ahead.seen = Some(at(2));
+        let ahead = ahead.log_times();
+        for (probe, logged, wanted) in [
+            (Some(10), 0, 0),
+            (Some(11), years, 0),
+            (Some(12), years + 1, 1),
+            (Some(13), 2, 2),
+            (None, -50, -50),
+            (None, years + 1, 1),
+            (None, 2, 2),
+        ] {
+            assert_eq!(ahead.of(probe, at(logged)), at(wanted), "probe {probe:?} at {logged} h");
+        }
+        // Ahead from the first probe on, and right since an hour.
+        let mut begun = stored(&[(0, -years, 12)]);
+        begun.seen = Some(at(1));
+        assert_eq!(begun.log_times().of(None, at(years - 3)), at(-3));
+        assert_eq!(begun.log_times().of(None, at(1)), at(1));
+        // A boot in 1970.
+        let behind = stored(&[(-years, -years, 10), (1, years, 12)]).log_times();
+        assert_eq!(behind.of(None, at(-years)), at(0));
+        assert_eq!(behind.of(None, at(-1)), at(-1));
+        assert_eq!(StoredClock::default().log_times().of(Some(1), at(3)), at(3));
     }
 }

@@ -116,7 +116,7 @@ static INCLUDED: LazyLock<String> = LazyLock::new(|| {
 
 static HISTORIES: LazyLock<String> = LazyLock::new(|| {
     format!(
-        "UPDATE histories SET changed_at = changed_at + behind, weighed_at = weighed_at + behind,
+        "UPDATE histories SET changed_at = changed_at + behind, weighed_at = NULL,
              rhythm_since = rhythm_since + behind
          FROM (SELECT id, {TOTAL} - clock_ms AS behind FROM sources WHERE id IN (SELECT value FROM json_each(?1)))
          WHERE source_id = id AND behind <> 0 AND coalesce(changed_at, weighed_at, rhythm_since) IS NOT NULL"

@@ -13,6 +13,8 @@ use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 
 use super::StoreError;
+use super::clock::StoredClock;
+use super::json_rows::text_of;
 use super::reader::Reader;
 
 /// The measures of some probes. The paper's stale hits are left out: they count client requests to a cache,
@@ -46,23 +48,27 @@ pub struct PeriodMeasures {
 }
 
 impl Reader {
-    /// The measures from `since` (inclusive) to `until` (exclusive). A probe counts at its start, an update
+    /// The measures from `since` (inclusive) to `until` (exclusive), by the clock in force. A probe counts at its start, an update
     /// at its detection; around `since` and `until` the two may fall on different sides.
     pub async fn measures(&self, since: Timestamp, until: Timestamp) -> Result<PeriodMeasures, StoreError> {
-        // One transaction, so that both statements read the same snapshot.
+        // One transaction, so that all statements read the same snapshot.
         let mut snapshot = self.pool().begin().await?;
+        // The period by each clock of the log.
+        let clocks = StoredClock::read(&mut snapshot).await?.windows(since, until);
+        let clocks = text_of(&clocks)?;
         let probes = sqlx::query(
             "SELECT s.id,
                     count(*) FILTER (WHERE p.outcome <> 'failed'),
                     count(*) FILTER (WHERE p.outcome = 'updated'),
                     count(*) FILTER (WHERE p.outcome IN ('unchanged', 'not_modified')),
                     count(*) FILTER (WHERE p.outcome = 'failed')
-             FROM sources s
-             LEFT JOIN probes p ON p.source_id = s.id AND p.started_at >= ?1 AND p.started_at < ?2
+             FROM sources s CROSS JOIN json_each(?1) AS clock
+             LEFT JOIN probes p ON p.source_id = s.id
+                 AND p.started_at >= clock.value ->> 0 AND p.started_at < clock.value ->> 1
+                 AND +p.id > clock.value ->> 2 AND +p.id <= clock.value ->> 3
              WHERE s.state <> 'removed' GROUP BY s.id",
         )
-        .bind(since.as_millis())
-        .bind(until.as_millis())
+        .bind(&clocks)
         .fetch_all(&mut *snapshot)
         .await?;
         // Each delay appears twice: for its source and, with NULL, for the total. The total median cannot
@@ -70,8 +76,13 @@ impl Reader {
         let updates = sqlx::query(
             "WITH found AS (
                  SELECT u.source_id, u.detected_at - u.occurred_at AS delay
-                 FROM updates u JOIN sources s ON s.id = u.source_id
-                 WHERE s.state <> 'removed' AND u.detected_at >= ?1 AND u.detected_at < ?2
+                 FROM json_each(?1) AS clock
+                 CROSS JOIN updates u ON u.detected_at >= clock.value ->> 0 AND u.detected_at < clock.value ->> 1
+                     -- If the probe is pruned, the time is taken for one by the clock in force.
+                     AND coalesce(u.probe_id, clock.value ->> 3) > clock.value ->> 2
+                     AND coalesce(u.probe_id, ?2) <= clock.value ->> 3
+                 JOIN sources s ON s.id = u.source_id
+                 WHERE s.state <> 'removed'
              ), ranked AS (
                  SELECT source_id, delay, row_number() OVER (PARTITION BY source_id ORDER BY delay) AS place,
                         count(*) OVER (PARTITION BY source_id) AS count
@@ -81,8 +92,8 @@ impl Reader {
                     avg(delay) FILTER (WHERE place IN ((count + 1) / 2, count / 2 + 1)) / 1000.0
              FROM ranked GROUP BY source_id",
         )
-        .bind(since.as_millis())
-        .bind(until.as_millis())
+        .bind(&clocks)
+        .bind(i64::MAX)
         .fetch_all(&mut *snapshot)
         .await?;
 
@@ -116,16 +127,18 @@ impl Reader {
 }
 
 impl Reader {
-    /// The summed slot statistics since `since`; `None` if there are none.
-    pub async fn loads(&self, since: Timestamp) -> Result<Option<SlotStats>, StoreError> {
+    /// The summed slot statistics from `since` to `until`; `None` if there are none. Those of a clock that was ahead are
+    /// later.
+    pub async fn loads(&self, since: Timestamp, until: Timestamp) -> Result<Option<SlotStats>, StoreError> {
         let row = sqlx::query(
             "SELECT min(since), max(until), sum(due), sum(sampled), sum(late), sum(late_ms), max(latest_ms),
-                    total(undiscovered_hours), (SELECT waiting FROM loads ORDER BY since DESC LIMIT 1),
+                    total(undiscovered_hours), (SELECT waiting FROM loads WHERE until <= ?2 ORDER BY since DESC LIMIT 1),
                     total(work), sum(tardy), sum(tardy_ms), max(tardiest_ms),
-                    (SELECT overdue FROM loads ORDER BY since DESC LIMIT 1)
-             FROM loads WHERE since >= ?",
+                    (SELECT overdue FROM loads WHERE until <= ?2 ORDER BY since DESC LIMIT 1)
+             FROM loads WHERE since >= ?1 AND until <= ?2",
         )
         .bind(since.as_millis())
+        .bind(until.as_millis())
         .fetch_one(self.pool())
         .await?;
         let number = |at: usize| row.get::<Option<i64>, _>(at);

@@ -13,7 +13,7 @@ macro_rules! file {
 }
 
 /// All files of `migrations/`, oldest first. A file is never changed after a release.
-const FILES: [(&str, &str); 27] = [
+const FILES: [(&str, &str); 28] = [
     file!("0001_store"),
     file!("0002_rhythm"),
     file!("0003_plans"),
@@ -41,6 +41,7 @@ const FILES: [(&str, &str); 27] = [
     file!("0026_lines"),
     file!("0027_unread"),
     file!("0029_robots_of_redirects"),
+    file!("0030_models_clock"),
 ];
 
 /// Runs the migrations that a store lacks.

@@ -15,6 +15,7 @@ use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::Timestamp;
 
 use super::StoreError;
+use super::clock::StoredClock;
 use super::reader::Reader;
 
 /// The past of one source.
@@ -97,39 +98,45 @@ fn spread<T>(all: Vec<T>, sample: usize) -> Vec<T> {
     all.into_iter().enumerate().filter(|(at, _)| wanted.contains(at)).map(|(_, one)| one).collect()
 }
 
-/// Reads the log of these sources.
+/// Reads the log of these sources, by the clock in force.
 async fn read(connection: &mut SqliteConnection, pasts: &mut [Past]) -> Result<(), StoreError> {
     let ids = json!(pasts.iter().map(|past| past.id.0).collect::<Vec<_>>()).to_string();
     let places: HashMap<i64, usize> = pasts.iter().enumerate().map(|(at, past)| (past.id.0, at)).collect();
     let place = |row: &SqliteRow| places.get(&row.get::<i64, _>(0)).copied();
     let time = |row: &SqliteRow| Timestamp::from_millis(row.get(1));
+    let times = StoredClock::read(connection).await?.log_times();
 
-    let query = "SELECT source_id, started_at, outcome <> 'failed' FROM probes
+    let query = "SELECT source_id, started_at, outcome <> 'failed', id FROM probes
          WHERE source_id IN (SELECT value FROM json_each(?))";
     let mut rows = sqlx::query(query).bind(&ids).fetch(&mut *connection);
     while let Some(row) = poll_fn(|context| rows.as_mut().poll_next(context)).await {
         let row = row?;
         let Some(past) = place(&row).and_then(|at| pasts.get_mut(at)) else { continue };
-        past.probed.push(time(&row));
+        let started = times.of(Some(row.get(3)), time(&row));
+        past.probed.push(started);
         if row.get(2) {
-            past.answered.push(time(&row));
+            past.answered.push(started);
         }
     }
     drop(rows);
 
     // Items that were found as new, identified by key, since their times are not unique.
     let mut news: HashSet<(usize, u64)> = HashSet::new();
-    let query = "SELECT source_id, occurred_at, occurred_exact, kind = 'new', key FROM updates
+    let query = "SELECT source_id, occurred_at, occurred_exact, kind = 'new', key, probe_id, detected_at
+         FROM updates
          WHERE kind <> 'edited' AND source_id IN (SELECT value FROM json_each(?))";
     let mut rows = sqlx::query(query).bind(&ids).fetch(&mut *connection);
     while let Some(row) = poll_fn(|context| rows.as_mut().poll_next(context)).await {
         let row = row?;
         let Some(at) = place(&row) else { continue };
         let Some(past) = pasts.get_mut(at) else { continue };
-        past.published.push(time(&row));
+        let mut published = time(&row);
         if !row.get::<bool, _>(2) {
-            past.guessed.push(time(&row));
+            // Not a publisher's date, but between two probes.
+            published += times.shift_of(row.get(5), Timestamp::from_millis(row.get(6)));
+            past.guessed.push(published);
         }
+        past.published.push(published);
         if row.get(3) {
             news.insert((at, key_hash(row.get(4))));
         }

@@ -2,6 +2,8 @@
 //!
 //! Must not know how forecasts are made, nor when they count as wrong.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row, SqliteConnection};
@@ -10,6 +12,7 @@ use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 
 use super::StoreError;
+use super::clock::StoredClock;
 use super::json_rows::text_of;
 use super::reader::Reader;
 use super::record::ProbeRecord;
@@ -185,7 +188,17 @@ async fn by_day(
         .bind(source)
         .fetch_all(&mut *snapshot)
         .await?;
-    let days: Vec<_> = rows.iter().map(|row| (Timestamp::from_millis(row.get(0)), read(row))).collect();
+    let times = StoredClock::read(snapshot).await?.log_times();
+    let mut days: BTreeMap<Timestamp, PredictionSums> = BTreeMap::new();
+    for row in &rows {
+        let start = Timestamp::from_millis(row.get(0));
+        // A clock that was wrong may have been in force for a part of the day only.
+        let shifts = (0..24).map(|hour| times.shift_of(None, start + Span::from_hours(hour)));
+        let by = shifts.max_by_key(|by| by.as_millis().abs()).unwrap_or(Span::ZERO);
+        let day = days.entry(day_of(start + Span::from_hours(12) + by)).or_default();
+        *day = day.plus(&read(row));
+    }
+    let days: Vec<_> = days.into_iter().collect();
     // A burst is one event of unknown size, so its excess adds to the variance, unless it became the rate.
     let excess: f64 = sqlx::query_scalar(
         "SELECT total((observed - expected) * (observed - expected)) FROM bursts b

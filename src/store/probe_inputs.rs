@@ -47,6 +47,8 @@ pub struct ProbeInputs {
     pub newest: Option<Timestamp>,
     /// The corrections of the clock that these times include.
     pub corrected: Span,
+    /// The corrections of the clock that the times of the model include.
+    pub model_corrected: Span,
 }
 
 impl ProbeInputs {
@@ -111,7 +113,7 @@ impl Reader {
         let numbers = text_of(&ids.iter().map(|id| id.0).collect::<Vec<_>>())?;
         let rows = sqlx::query(
             "SELECT id, last_look_at, pages.fingerprint, moved, bytes, watch, aside, newest_at, diary, habits,
-                    rhythm_test, learned_until, review_at, fitted_at, last_items, clock_ms
+                    rhythm_test, learned_until, review_at, fitted_at, last_items, sources.clock_ms, histories.clock_ms
              FROM sources LEFT JOIN histories ON histories.source_id = id
              LEFT JOIN pages ON pages.source_id = id
              LEFT JOIN fits ON fits.source_id = id
@@ -161,5 +163,6 @@ fn inputs(row: &SqliteRow, items: Fingerprints, rate: Option<KnownRate>) -> Prob
         fitted_at: time(13),
         rate,
         corrected: Span::from_millis(row.get(15)),
+        model_corrected: Span::from_millis(row.get::<Option<i64>, _>(16).unwrap_or(row.get(15))),
     }
 }

@@ -13,7 +13,7 @@ use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 
 use super::attempts::RequestInputs;
-use super::clock::{StoredClock, TOTAL};
+use super::clock::{ClockSeen, LogTimes, StoredClock, TOTAL};
 use super::record::{RobotsFailures, RobotsRecord};
 use super::{StoreError, attempts, open};
 
@@ -45,6 +45,12 @@ pub struct HistoryRow {
     pub learned: Option<LearnedUntil>,
     /// The last answered probe.
     pub last_answer: Option<Timestamp>,
+    /// The corrections of the clock that these two times include, …
+    pub corrected: Span,
+    /// … those that the evidence includes, …
+    pub model_corrected: Span,
+    /// … and those of the clock by which it was begun.
+    pub begun_corrected: Span,
 }
 
 /// Which sources are to be fitted.
@@ -65,7 +71,8 @@ macro_rules! histories {
             "SELECT id, name, policy, group_name, bytes,
                     kind = 'page' AND NOT EXISTS (SELECT 1 FROM updates
                                                   WHERE updates.source_id = sources.id AND occurred_exact = 1),
-                    histories.aside, learned_until, review_at, last_look_at
+                    histories.aside, learned_until, review_at, last_look_at, sources.clock_ms,
+                    histories.clock_ms, begun_clock_ms
              FROM sources JOIN histories ON histories.source_id = sources.id
              WHERE id > ?1 AND state <> 'removed' ",
             $condition,
@@ -167,6 +174,16 @@ impl Reader {
         Ok(StoredClock::read(&mut *self.connection().await?).await?.corrected())
     }
 
+    /// The same, with a correction that the daemon has not stored yet.
+    pub async fn corrected_at(&self, seen: &ClockSeen) -> Result<Span, StoreError> {
+        Ok(StoredClock::corrected_at(&mut *self.connection().await?, seen).await?)
+    }
+
+    /// The times of logged rows by the clock in force.
+    pub(super) async fn log_times(&self) -> Result<LogTimes, StoreError> {
+        Ok(StoredClock::read(&mut *self.connection().await?).await?.log_times())
+    }
+
     /// End times of the probes of these sources, each since its own start time.
     pub async fn probes_since(
         &self,
@@ -264,20 +281,30 @@ impl Reader {
                 post_burst: row.get(6),
                 learned: attempts::learned(row, 7),
                 last_answer: row.get::<Option<i64>, _>(9).map(Timestamp::from_millis),
+                corrected: Span::from_millis(row.get(10)),
+                model_corrected: Span::from_millis(row.get(11)),
+                begun_corrected: Span::from_millis(row.get(12)),
             })
             .collect())
     }
 
-    /// The logged probes of a source that did not fail: start time, and whether an update was found.
+    /// The logged probes of a source that did not fail, in order: start time by the clock in force, and whether an update
+    /// was found.
     pub async fn probe_times(&self, id: SourceId) -> Result<Vec<(Timestamp, bool)>, StoreError> {
+        let times = self.log_times().await?;
         let rows = sqlx::query(
-            "SELECT started_at, outcome = 'updated' FROM probes
+            "SELECT id, started_at, outcome = 'updated' FROM probes
              WHERE source_id = ? AND outcome <> 'failed' ORDER BY started_at",
         )
         .bind(id.0)
         .fetch_all(&self.pool)
         .await?;
-        Ok(rows.iter().map(|row| (Timestamp::from_millis(row.get(0)), row.get(1))).collect())
+        let probe = |row: &SqliteRow| {
+            (times.of(Some(row.get(0)), Timestamp::from_millis(row.get(1))), row.get(2))
+        };
+        let mut probes: Vec<(Timestamp, bool)> = rows.iter().map(probe).collect();
+        probes.sort_by_key(|probe| probe.0);
+        Ok(probes)
     }
 
     /// Those of these names that removed sources have.

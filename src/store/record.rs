@@ -222,6 +222,8 @@ pub struct MatchedItem {
 /// The encoded model of a source.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BeliefsRecord {
+    /// The corrections of the clock that its times include.
+    pub corrected: Span,
     /// Evidence; see `model::history`.
     pub history: Vec<u8>,
     /// State of the burst detector; see `model::burst::detector`.
@@ -298,6 +300,8 @@ pub struct RelearnedRecord {
     pub source: SourceId,
     /// The old evidence, and that since the last burst began. If the store holds another, nothing changes.
     pub read: (Vec<u8>, Option<Vec<u8>>),
+    /// The corrections of the clock that the new evidence includes.
+    pub corrected: Span,
     /// Evidence; see `model::history`.
     pub history: Vec<u8>,
     /// Evidence since the last burst began.

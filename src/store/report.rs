@@ -172,20 +172,22 @@ impl Reader {
         Ok(rows.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect())
     }
 
-    /// The last probes of a source, the latest first.
+    /// The last probes of a source by the clock in force, the latest first.
     pub async fn last_probes(&self, id: SourceId, count: u32) -> Result<Vec<ProbeRow>, StoreError> {
         let rows = sqlx::query(
-            "SELECT started_at, duration_ms, outcome, http_status, updates_found, policy, reason, error
-             FROM probes WHERE source_id = ? ORDER BY started_at DESC, id DESC LIMIT ?",
+            // Not by time: the clock may have been set back. The unary plus: those of one source are sorted.
+            "SELECT started_at, duration_ms, outcome, http_status, updates_found, policy, reason, error, id
+             FROM probes WHERE source_id = ? ORDER BY +id DESC LIMIT ?",
         )
         .bind(id.0)
         .bind(count)
         .fetch_all(self.pool())
         .await?;
+        let times = self.log_times().await?;
         Ok(rows
             .iter()
             .map(|row| ProbeRow {
-                started_at: Timestamp::from_millis(row.get(0)),
+                started_at: times.of(Some(row.get(8)), Timestamp::from_millis(row.get(0))),
                 duration_ms: row.get(1),
                 outcome: row.get(2),
                 http_status: row.get(3),

@@ -160,7 +160,8 @@ async fn mark(
     now: Timestamp,
 ) -> Result<RestoredRows, sqlx::Error> {
     let (probes, updates, last): (i64, i64, Option<i64>) = sqlx::query_as(
-        "SELECT (SELECT count(*) FROM probes), (SELECT count(*) FROM updates), (SELECT max(started_at) FROM probes)",
+        // The last one, not the latest: the clock may have been set back.
+        "SELECT (SELECT count(*) FROM probes), (SELECT count(*) FROM updates), (SELECT started_at FROM probes ORDER BY id DESC LIMIT 1)",
     )
     .fetch_one(&mut *connection)
     .await?;

@@ -70,6 +70,7 @@ pub(super) async fn write_models(connection: &mut SqliteConnection, records: &[&
             beliefs.rhythm_test.as_deref().map(Hex),
             beliefs.relearned_since.map(Timestamp::as_millis),
             last_items,
+            beliefs.corrected.as_millis(),
         ));
     }
     if !items.is_empty() {
@@ -86,12 +87,12 @@ pub(super) async fn write_models(connection: &mut SqliteConnection, records: &[&
     }
     sqlx::query(
         "INSERT INTO histories (source_id, bytes, watch, aside, changed_at, diary, rhythm_test, rhythm_since,
-                                last_items)
+                                last_items, clock_ms, begun_clock_ms)
          SELECT value ->> 0, unhex(value ->> 1), unhex(value ->> 2), unhex(value ->> 3), value ->> 4,
-                unhex(value ->> 5), unhex(value ->> 6), value ->> 7, unhex(value ->> 8)
+                unhex(value ->> 5), unhex(value ->> 6), value ->> 7, unhex(value ->> 8), value ->> 9, value ->> 9
          FROM jsonb_each(?) WHERE true
          ON CONFLICT (source_id) DO UPDATE
-         SET bytes = excluded.bytes, watch = excluded.watch, aside = excluded.aside,
+         SET bytes = excluded.bytes, watch = excluded.watch, aside = excluded.aside, clock_ms = excluded.clock_ms,
              changed_at = coalesce(excluded.changed_at, changed_at), diary = excluded.diary,
              rhythm_test = excluded.rhythm_test, rhythm_since = coalesce(excluded.rhythm_since, rhythm_since),
              habits = CASE WHEN excluded.diary IS NOT NULL THEN habits END,
@@ -109,7 +110,7 @@ pub(super) async fn write_models(connection: &mut SqliteConnection, records: &[&
 pub(super) async fn relearned(connection: &mut SqliteConnection, records: &[RelearnedRecord]) -> Result {
     for record in records {
         sqlx::query(
-            "UPDATE histories SET bytes = ?1, aside = ?2, weighed_at = NULL
+            "UPDATE histories SET bytes = ?1, aside = ?2, weighed_at = NULL, clock_ms = ?6, begun_clock_ms = ?6
              WHERE source_id = ?3 AND bytes = ?4 AND histories.aside IS ?5",
         )
         .bind(&record.history)
@@ -117,6 +118,7 @@ pub(super) async fn relearned(connection: &mut SqliteConnection, records: &[Rele
         .bind(record.source.0)
         .bind(&record.read.0)
         .bind(&record.read.1)
+        .bind(record.corrected.as_millis())
         .execute(&mut *connection)
         .await?;
     }
@@ -346,7 +348,8 @@ impl Reader {
             "SELECT began_at, observed, expected FROM bursts WHERE source_id = ? AND ended_at IS NULL
                      ORDER BY id DESC LIMIT 1";
         let row = sqlx::query(query).bind(id.0).fetch_optional(self.pool()).await?;
-        Ok(row.map(|row| (Timestamp::from_millis(row.get(0)), row.get(1), row.get(2))))
+        let times = self.log_times().await?;
+        Ok(row.map(|row| (times.of(None, Timestamp::from_millis(row.get(0))), row.get(1), row.get(2))))
     }
 
     /// The start of the present rhythm, if a lower level or other hours were found.
@@ -356,15 +359,23 @@ impl Reader {
         Ok(row.and_then(|row| row.get::<Option<i64>, _>(0)).map(Timestamp::from_millis))
     }
 
-    /// The bursts of a source, ordered by start.
+    /// The bursts of a source by the clock in force, ordered by start.
     pub async fn burst_spans(&self, id: SourceId) -> std::result::Result<Vec<BurstSpan>, StoreError> {
         let query = "SELECT began_at, ended_at, for_good FROM bursts WHERE source_id = ? ORDER BY began_at";
         let rows = sqlx::query(query).bind(id.0).fetch_all(self.pool()).await?;
-        let span = |row: &sqlx::sqlite::SqliteRow| BurstSpan {
-            began: Timestamp::from_millis(row.get(0)),
-            ended: row.get::<Option<i64>, _>(1).map(Timestamp::from_millis),
-            for_good: row.get(2),
+        let times = self.log_times().await?;
+        let time = |millis: i64| times.of(None, Timestamp::from_millis(millis));
+        let span = |row: &sqlx::sqlite::SqliteRow| {
+            let (logged, ended) = (Timestamp::from_millis(row.get(0)), row.get::<Option<i64>, _>(1));
+            let ended_at = ended.map(time);
+            // It may begin before its clock did, with the probe before that.
+            let as_ended = ended.map(|end| logged + times.shift_of(None, Timestamp::from_millis(end)));
+            let before_end = |began: &Timestamp| ended_at.is_none_or(|ended| *began <= ended);
+            let began = [Some(time(row.get(0))), as_ended].into_iter().flatten().filter(before_end).max();
+            BurstSpan { began: began.unwrap_or(logged), ended: ended_at, for_good: row.get(2) }
         };
-        Ok(rows.iter().map(span).collect())
+        let mut spans: Vec<BurstSpan> = rows.iter().map(span).collect();
+        spans.sort_by_key(|burst| burst.began);
+        Ok(spans)
     }
 }

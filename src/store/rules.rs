@@ -12,22 +12,22 @@ use tidewatch_core::engine::action::DueChange;
 use tidewatch_core::engine::rule_counts::{Executable, RuleState};
 use tidewatch_core::observe::UpdateKind;
 use tidewatch_core::source_id::SourceId;
-use tidewatch_core::time::Timestamp;
+use tidewatch_core::time::{Span, Timestamp};
 
 use super::delivery_key::item_key;
 use super::json_rows::text_of;
 use super::outbox::{self, NewDelivery};
 use super::reader::Reader;
-use super::record::MatchRecord;
-use super::{Connection, StoreError};
+use super::record::{EventRecord, MatchRecord};
+use super::{Connection, StoreError, events};
 
 type Result = std::result::Result<(), sqlx::Error>;
 
 /// Largest number of matches that a rule holds per source, and that a document has. Of held ones, the oldest
-/// are dropped first. No rule counts more updates.
+/// are dropped first and counted. No rule counts more updates.
 pub const MOST_ITEMS: usize = 1000;
 
-/// Largest size of the items of a document in bytes.
+/// Largest size of the items of a document, and of the matches that a rule holds per source, in bytes.
 const LARGEST_ITEMS: usize = 1024 * 1024;
 
 /// A probe whose matches are recorded.
@@ -162,14 +162,19 @@ async fn hold(
     .bind(i64::try_from(matches.more).unwrap_or(i64::MAX))
     .execute(&mut *connection)
     .await?;
+    // How many were dropped before each one.
     let dropped: Vec<i64> = sqlx::query_scalar(
-        "DELETE FROM held_matches WHERE rule = ?1 AND source_id = ?2 AND id <=
-             (SELECT id FROM held_matches WHERE rule = ?1 AND source_id = ?2 ORDER BY id DESC LIMIT 1 OFFSET ?3)
-         RETURNING 1 + more",
+        "DELETE FROM held_matches WHERE id IN (
+             SELECT id FROM (
+                 SELECT id, row_number() OVER newest AS place, sum(length(CAST(item AS BLOB))) OVER newest AS bytes
+                 FROM held_matches WHERE rule = ?1 AND source_id = ?2 WINDOW newest AS (ORDER BY id DESC))
+             WHERE place > 1 AND (place > ?3 OR bytes > ?4))
+         RETURNING more",
     )
     .bind(&*matches.name)
     .bind(by.source.0)
     .bind(MOST_ITEMS as i64)
+    .bind(LARGEST_ITEMS as i64)
     .fetch_all(&mut *connection)
     .await?;
     if dropped.is_empty() {
@@ -181,9 +186,24 @@ async fn hold(
     )
     .bind(&*matches.name)
     .bind(by.source.0)
-    .bind(dropped.iter().sum::<i64>())
-    .execute(connection)
+    .bind(dropped.len() as i64 + dropped.iter().sum::<i64>())
+    .execute(&mut *connection)
     .await?;
+    // Once until the next delivery: the oldest match has the number of those dropped before.
+    if dropped.iter().all(|&before| before == 0) {
+        let detail = format!(
+            "rule {}: its matches that are held until enough are counted have more than {MOST_ITEMS} items or \
+             {LARGEST_ITEMS} bytes; the oldest are only counted until the next delivery",
+            matches.name
+        );
+        let event = EventRecord {
+            at: by.at,
+            kind: "matches_left_out",
+            source: Some(by.source),
+            detail: Some(detail),
+        };
+        events::insert(connection, &[&event]).await?;
+    }
     Ok(())
 }
 
@@ -290,7 +310,7 @@ pub struct StoredUpdate {
 }
 
 impl Reader {
-    /// The last updates of a source, newest first.
+    /// The last updates of a source by the clock in force, newest first.
     pub async fn last_updates(
         &self,
         source: SourceId,
@@ -298,21 +318,27 @@ impl Reader {
     ) -> std::result::Result<Vec<StoredUpdate>, StoreError> {
         let rows = sqlx::query(
             "SELECT detected_at, occurred_at, kind, key, title, link, authors, categories,
-                    occurred_exact FROM updates
-             WHERE source_id = ? ORDER BY detected_at DESC, id DESC LIMIT ?",
+                    occurred_exact, probe_id FROM updates
+             WHERE source_id = ? ORDER BY +id DESC LIMIT ?",
         )
         .bind(source.0)
         .bind(most)
         .fetch_all(self.pool())
         .await?;
+        let times = self.log_times().await?;
         let list = |text: Option<String>| -> Vec<String> {
             text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
         };
         Ok(rows
             .iter()
-            .map(|row| StoredUpdate {
-                detected_at: Timestamp::from_millis(row.get(0)),
-                occurred_at: Timestamp::from_millis(row.get(1)),
+            .map(|row| {
+                let logged = Timestamp::from_millis(row.get(0));
+                let by = times.shift_of(row.get(9), logged);
+                (row, logged + by, if row.get(8) { Span::ZERO } else { by })
+            })
+            .map(|(row, detected_at, by)| StoredUpdate {
+                detected_at,
+                occurred_at: Timestamp::from_millis(row.get(1)) + by,
                 kind: row.get(2),
                 key: row.get(3),
                 title: row.get(4),

@@ -307,7 +307,8 @@ pub(super) async fn rename(
             "INSERT INTO events (at, kind, source_id, detail)
              SELECT ?1, ?2, sources.id, 'from ' || sources.name || ' to ' || (new.value ->> 1)
              FROM json_each(?3) AS new JOIN sources ON sources.name = new.value ->> 0
-             WHERE sources.state <> 'removed'",
+             WHERE sources.state <> 'removed'
+               AND NOT EXISTS (SELECT 1 FROM sources AS other WHERE other.name = new.value ->> 1)",
         )
         .bind(at.as_millis())
         .bind("renamed")

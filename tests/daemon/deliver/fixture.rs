@@ -24,7 +24,7 @@ use tidewatch::store::{load, open};
 use tidewatch_core::engine::action::Attempt;
 use tidewatch_core::engine::reason::Reason;
 use tidewatch_core::engine::source_memory::{Due, SourceMemory};
-use tidewatch_core::observe::UpdateKind;
+use tidewatch_core::observe::{Observation, Occurred, Update, UpdateKind};
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
@@ -255,6 +255,32 @@ impl Fixture {
                 deliver_now,
             }
         };
+        self.probed(source, None, titles.iter().map(matched).collect()).await;
+    }
+
+    /// A probe of a page that found this text, and the rule's match.
+    pub async fn page_changed(&self, target: &str, text: &str) {
+        let now = self.clock.now();
+        let changed = Update::bare(UpdateKind::Changed, Occurred::Between(now - HOUR, now), text);
+        let observation = Observation { updates: vec![changed], ..Observation::default() };
+        let document = document(text);
+        let fields = document["items"][0].as_object().unwrap().clone();
+        let item =
+            MatchedItem { kind: UpdateKind::Changed, id: text.to_owned(), content: None, fields };
+        let matched = MatchRecord {
+            name: "me/all".into(),
+            profile: "me".into(),
+            rule: "all".into(),
+            targets: vec![target.into()],
+            document,
+            items: vec![item],
+            more: 0,
+            deliver_now: true,
+        };
+        self.probed(self.source, Some(observation), vec![matched]).await;
+    }
+
+    async fn probed(&self, source: SourceId, observation: Option<Observation>, matches: Vec<MatchRecord>) {
         let now = self.clock.now();
         let (policy, reason) = (Policy::Uniform, Reason::Policy);
         let record = ProbeRecord {
@@ -269,14 +295,14 @@ impl Fixture {
             tardy: None,
             deadline: None,
             document: None,
-            observation: None,
+            observation,
             memory: SourceMemory { due: Due::At(now + HOUR), ..SourceMemory::default() },
             beliefs: None,
             burst: None,
             burst_so_far: None,
             host: None,
             events: Vec::new(),
-            matches: titles.iter().map(matched).collect(),
+            matches,
             rules: Vec::new(),
             compared: None,
             room: None,

@@ -199,3 +199,53 @@ async fn matches_that_are_no_longer_held_are_counted() {
     assert_eq!((items.len(), document["more"].as_u64()), (1000, Some(501)));
     assert_eq!((&items[0]["title"], &items[999]["title"]), (&"1 1".into(), &"last".into()));
 }
+
+#[tokio::test]
+async fn held_matches_are_bounded_in_bytes_and_an_event_says_once_that_some_are_left_out() {
+    let fixture = Fixture::stopped(1.0).await;
+    let large = |n: usize| format!("{n} {}", "x".repeat(100_000));
+    let bytes = "SELECT sum(length(CAST(item AS BLOB))) FROM held_matches";
+    for round in 0..3 {
+        let titles: Vec<String> = (0..9).map(|n| large(9 * round + n)).collect();
+        fixture.hold("exec:a", &titles.iter().map(String::as_str).collect::<Vec<_>>()).await;
+        let held: i64 = sqlx::query_scalar(bytes).fetch_one(&mut other_program(&fixture).await).await.unwrap();
+        assert!(held <= 1024 * 1024, "{held} bytes after round {round}");
+    }
+    let told = events(&fixture).await;
+    let [(kind, source, Some(detail))] = &told[..] else { panic!("one event: {told:?}") };
+    assert_eq!((kind.as_str(), source.as_deref()), ("matches_left_out", Some("a")));
+    assert!(detail.contains("rule me/all") && detail.contains("1048576 bytes"), "{detail}");
+    fixture.enqueue("exec:a", &["last"]).await;
+    let document: serde_json::Value = serde_json::from_str(&fixture.rows().await[0].document).unwrap();
+    let items = document["items"].as_array().unwrap();
+    assert_eq!(document["more"].as_u64().unwrap() + items.len() as u64, 28, "all are counted");
+    assert_eq!(items.last().unwrap()["title"], "last");
+    // After the delivery it is said again.
+    let titles: Vec<String> = (0..12).map(large).collect();
+    fixture.hold("exec:a", &titles.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    assert_eq!(events(&fixture).await.len(), 2);
+    // One that is larger than all may be is held nevertheless.
+    fixture.hold("exec:a", &["y".repeat(2_000_000).as_str()]).await;
+    let held = "SELECT count(*) FROM held_matches";
+    let held: i64 = sqlx::query_scalar(held).fetch_one(&mut other_program(&fixture).await).await.unwrap();
+    assert_eq!(held, 1);
+}
+
+#[tokio::test]
+async fn a_page_that_returns_to_a_text_has_another_key_also_when_its_probes_are_pruned() {
+    let fixture = Fixture::stopped(1.0).await;
+    for text in ["one", "two", "one"] {
+        fixture.page_changed("exec:a", text).await;
+    }
+    fixture.write(Write::Prune(DeleteBefore::probes(at(1_000_000), at(1_000_000)))).await;
+    let left: (i64, i64) =
+        sqlx::query_as("SELECT (SELECT count(*) FROM probes), (SELECT count(*) FROM updates WHERE probe_id IS NULL)")
+            .fetch_one(&mut other_program(&fixture).await)
+            .await
+            .unwrap();
+    assert_eq!(left, (0, 3), "the updates stay");
+    fixture.page_changed("exec:a", "one").await;
+    let keys: std::collections::HashSet<String> =
+        fixture.rows().await.into_iter().map(|row| row.key).collect();
+    assert_eq!(keys.len(), 4, "each change is delivered");
+}

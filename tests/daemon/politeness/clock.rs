@@ -210,3 +210,43 @@ async fn a_boot_in_1970_that_network_time_corrects_loses_nothing() {
     assert_polite(&visits, "booted in 1970");
     assert!(world.number("SELECT count(*) FROM probes").await >= logged + 7, "nothing was deleted");
 }
+
+/// Nothing tells such a clock from a machine that was off for years, so one more budget may be spent by it.
+#[tokio::test]
+async fn a_boot_with_a_clock_that_is_years_ahead_costs_one_budget_at_most_and_deletes_nothing() {
+    let mut world = World::new(7200.0).named(&["greedy.example"]);
+    let real = RealTime::of(&world);
+    let (site, visits) = site(&world, &real, None).await;
+    let sources = [greedy(&site)];
+    let daemon = world.start(&sources).await;
+    site.visited_at("/greedy", 6).await;
+    world.until("SELECT count(*) FROM probes", |probes| probes >= 6).await;
+    daemon.stop().await;
+    let before = world.number("SELECT count(*) FROM probes").await;
+    let ahead = monday() + Span::from_days(3 * 365);
+    real.boot(&mut world, Span::from_mins(5), ahead, 7200.0);
+    let booted = visits.to("/greedy").len();
+    let mut daemon = world.start(&sources).await;
+    world.until("SELECT count(*) FROM probes WHERE started_at > 1800000000000", |probes| probes >= 2).await;
+    let set = "SELECT count(*) FROM events WHERE kind = 'clock_set'";
+    let corrections = world.number(set).await;
+    real.set(real.now() - world.clock.now());
+    world.until(set, |events| events > corrections).await;
+    for _ in 0..2 {
+        daemon.stop().await;
+        daemon = world.start(&sources).await;
+    }
+    site.visited_at("/greedy", booted + 9).await;
+    daemon.stop().await;
+    let all = visits.to("/greedy");
+    for window in all.windows(9) {
+        let span = window[8] - window[0];
+        assert!(span >= Span::from_hours(6), "two budgets in {span}");
+    }
+    for window in all[booted..].windows(5) {
+        let span = window[4] - window[0];
+        assert!(span >= Span::from_hours(6), "since the boot, five in {span}");
+    }
+    assert_eq!(world.number(set).await, corrections + 1);
+    assert!(world.number("SELECT count(*) FROM probes").await >= before + 8, "nothing was deleted");
+}

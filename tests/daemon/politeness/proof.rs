@@ -3,6 +3,7 @@
 use sqlx::AssertSqlSafe;
 
 use super::world::{Site, World, page};
+use tidewatch_core::time::Span;
 use tidewatch_fixtures::documents::rss;
 use tidewatch_fixtures::loopback::Reply;
 use tidewatch_fixtures::source_list::source_with_budget;
@@ -78,4 +79,93 @@ async fn the_log_proves_that_every_probe_was_allowed() {
         sqlx::query("ROLLBACK").execute(&mut connection).await.unwrap();
         assert!(!found.is_empty(), "{breach}");
     }
+}
+
+/// A feed that a server limits, and one that only its budget does.
+async fn limited(world: &World) -> (Site, Vec<String>) {
+    let site = Site::start(world, |visit| match visit.seen.path.as_str() {
+        "/throttled" if visit.seen.order % 5 == 3 => Reply::new(429).header("Retry-After", "9000"),
+        _ => Reply::ok(rss(["a"])).header("Cache-Control", "max-age=2000"),
+    })
+    .await;
+    let budget = "probes = 12, per = \"12h\", min_spacing = \"20m\"";
+    let sources = ["/throttled", "/fresh"].map(|path| {
+        let host = format!("{}.example", &path[1..]);
+        source_with_budget(&path[1..], &site.url_as(&host, path), budget)
+    });
+    (site, sources.to_vec())
+}
+
+#[tokio::test]
+async fn the_proof_holds_over_corrections_of_the_clock() {
+    let world = World::new(7200.0).named(&["throttled.example", "fresh.example"]);
+    let (_site, sources) = limited(&world).await;
+    let mut daemon = world.start(&sources).await;
+    world.until("SELECT count(*) FROM probes", |n| n >= 12).await;
+    let years = Span::from_days(3 * 365);
+    for (nth, by) in [years, -years, Span::from_hours(-2), Span::from_hours(2)].into_iter().enumerate() {
+        let probes = world.number("SELECT count(*) FROM probes").await;
+        world.clock.set(by);
+        let events = "SELECT count(*) FROM events WHERE kind = 'clock_set'";
+        world.until(events, |events| events == nth as i64 + 1).await;
+        if nth == 1 {
+            // The limits that are changed meanwhile are of this clock.
+            let other: Vec<String> = sources.iter().map(|source| source.replace("12,", "20,")).collect();
+            world.reload(&daemon, &other).await;
+            world.reload(&daemon, &sources).await;
+        }
+        world.until("SELECT count(*) FROM probes", |n| n >= probes + 8).await;
+    }
+    daemon.stop().await;
+    daemon = world.start(&sources).await;
+    let probes = world.number("SELECT count(*) FROM probes").await;
+    world.until("SELECT count(*) FROM probes", |n| n >= probes + 4).await;
+    daemon.stop().await;
+    assert_eq!(not_allowed(&world).await, []);
+    world.execute("UPDATE source_limits SET min_spacing_ms = 36000000").await;
+    assert!(!not_allowed(&world).await.is_empty());
+}
+
+/// Undoes what was added to the store since limits are logged.
+const BEFORE_LIMITS: [&str; 11] = [
+    "DELETE FROM _sqlx_migrations WHERE version = 30",
+    "DROP VIEW corrected_pardons",
+    "DROP VIEW corrected_host_limits",
+    "DROP VIEW corrected_source_limits",
+    "DROP VIEW corrected_probes",
+    "DROP VIEW readable_log_clocks",
+    "DROP VIEW log_clocks",
+    "DELETE FROM meta WHERE key = 'limits_after_probe'",
+    "DELETE FROM source_limits",
+    "UPDATE sources SET limits = NULL",
+    "DROP VIEW readable_histories",
+];
+
+#[tokio::test]
+async fn probes_of_versions_that_logged_no_limits_are_left_out() {
+    let world = World::new(7200.0).named(&["throttled.example", "fresh.example"]);
+    let (_site, sources) = limited(&world).await;
+    let daemon = world.start(&sources).await;
+    world.until("SELECT count(*) FROM probes", |n| n >= 12).await;
+    daemon.stop().await;
+    for statement in BEFORE_LIMITS {
+        world.execute(statement).await;
+    }
+    for statement in [
+        "ALTER TABLE histories DROP COLUMN clock_ms",
+        "ALTER TABLE histories DROP COLUMN begun_clock_ms",
+        "CREATE VIEW readable_histories AS SELECT 1",
+    ] {
+        world.execute(statement).await;
+    }
+    let before = world.number("SELECT max(id) FROM probes").await;
+    let daemon = world.start(&sources).await;
+    world.until("SELECT count(*) FROM probes", |n| n >= before + 6).await;
+    daemon.stop().await;
+    let left_out = world.number("SELECT value FROM meta WHERE key = 'limits_after_probe'").await;
+    assert_eq!(left_out, before);
+    assert_eq!(not_allowed(&world).await, []);
+    world.execute("DELETE FROM source_limits").await;
+    assert!(not_allowed(&world).await.iter().all(|(id, ..)| *id > before));
+    assert!(!not_allowed(&world).await.is_empty());
 }

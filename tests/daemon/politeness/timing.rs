@@ -1,5 +1,8 @@
 //! Times that a publisher sets for the next probe.
 
+use tidewatch::daemon::pardon::pardon_stopped;
+use tidewatch_core::engine::event::Pardon;
+use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
 
 use super::world::{Site, Visit, World, gaps, source};
@@ -293,4 +296,45 @@ async fn a_retry_after_of_months_is_kept_until_the_user_pardons_it() {
     assert_eq!(world.number("SELECT count(*) FROM events WHERE kind = 'pardoned'").await, 2);
     assert_eq!(world.number("SELECT count(paused_until) FROM hosts").await, 0);
     assert_eq!(world.number("SELECT count(retry_until) FROM sources").await, 0);
+}
+
+#[tokio::test]
+async fn a_pardon_after_the_clock_was_set_lifts_what_was_moved() {
+    for (by, stopped) in [(Span::from_hours(-5), false), (Span::from_hours(5), true), (Span::from_days(1500), true)] {
+        let world = World::new(7200.0).named(&["shop.example"]);
+        let site = Site::start(&world, move |visit| match visit.seen.order {
+            0 => Reply::new(429).header("Retry-After", "8640000"),
+            _ => Reply::ok(rss(["a"])),
+        })
+        .await;
+        let sources = [source("s", &site.url_as("shop.example", "/feed"))];
+        let mut daemon = world.start(&sources).await;
+        world.until("SELECT count(*) FROM probes", |probes| probes == 1).await;
+        let set = "SELECT count(*) FROM events WHERE kind = 'clock_set'";
+        if stopped {
+            daemon.stop().await;
+            world.clock.set(by);
+            let config = world.loaded();
+            for whom in [Pardon::Source(SourceId(1)), Pardon::Host("shop.example".into())] {
+                let answer = pardon_stopped(&config, whom, &world.clock).await.unwrap();
+                assert!(answer.starts_with("lifted: "), "set by {by}: {answer}");
+            }
+            assert_eq!(world.number(set).await, 1, "the correction is stored once");
+            daemon = world.start(&sources).await;
+        } else {
+            world.clock.set(by);
+            world.until(set, |events| events == 1).await;
+            world
+                .execute("INSERT INTO pardons (source_id, asked_at) VALUES (1, 0)")
+                .await;
+            world
+                .execute("INSERT INTO pardons (host, asked_at) VALUES ('shop.example', 0)")
+                .await;
+        }
+        site.visited(3).await;
+        daemon.stop().await;
+        assert_eq!(world.number("SELECT count(retry_until) FROM sources").await, 0, "set by {by}");
+        assert_eq!(world.number("SELECT count(paused_until) FROM hosts").await, 0, "set by {by}");
+        assert_eq!(world.number(set).await, 1, "set by {by}");
+    }
 }

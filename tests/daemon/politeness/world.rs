@@ -10,6 +10,7 @@ use sqlx::{ConnectOptions, FromRow, SqliteConnection};
 use tempfile::TempDir;
 use tidewatch::clock::{Clock, real_pause};
 use tidewatch::config;
+use tidewatch::config::configuration::Config;
 use tidewatch::daemon::messages::DaemonCommand;
 use tidewatch::daemon::run::{DaemonError, DaemonSetup, Ended, run};
 use tidewatch::daemon::scheduler::Progress;
@@ -105,6 +106,11 @@ impl World {
         self.write(sources);
         daemon.commands.send(DaemonCommand::Reload).unwrap();
         self.until(reloads, |now| now > before).await;
+    }
+
+    /// The configuration that was written last.
+    pub fn loaded(&self) -> Config {
+        config::load::load(&self.config()).unwrap()
     }
 
     pub async fn connection(&self) -> SqliteConnection {

@@ -191,3 +191,29 @@ async fn a_file_that_is_no_whole_backup_is_refused_and_changes_nothing() {
     }
     assert!(std::fs::read(home.path("tidewatch.db.before-restore")).unwrap() == store);
 }
+
+/// Another folder's store would have none of the daemon's probes.
+#[tokio::test]
+async fn a_restore_in_another_folder_than_the_configuration_makes_no_store_there() {
+    let web = LoopbackServer::start(|_| Reply::ok(rss(["a"]))).await;
+    let home = Home::new();
+    home.write(&[source_with_budget("s", &web.url("/feed"), BRISK)]);
+    assert!(home.run(&["probe", "s"]).await.status.success());
+    let copy = home.path("copy.db");
+    assert!(home.run(&["backup", copy.to_str().unwrap()]).await.status.success());
+    let text = std::fs::read_to_string(home.config()).unwrap();
+    let text = text.replace(home.store().to_str().unwrap(), "tidewatch.db");
+    std::fs::write(home.config(), text).unwrap();
+    let elsewhere = home.path("elsewhere");
+    std::fs::create_dir(&elsewhere).unwrap();
+    let restore = ["restore", copy.to_str().unwrap()];
+    let output = home.command(&restore).current_dir(&elsewhere).output().unwrap();
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(69), "{message}");
+    assert!(message.contains("`store` is a relative path"), "{message}");
+    assert_eq!(std::fs::read_dir(&elsewhere).unwrap().count(), 0);
+    // In the folder of the configuration it is restored, also where there is no store.
+    std::fs::remove_file(home.store()).unwrap();
+    assert!(home.run(&restore).await.status.success());
+    assert_eq!(number(&home.store(), "SELECT count(*) FROM probes").await, 1);
+}

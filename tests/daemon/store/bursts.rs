@@ -196,7 +196,12 @@ async fn setting_the_clock_moves_every_stored_limit() {
     assert_eq!((moved.last_probe, moved.burst.newest), (Some(at(5_001)), Some(at(4_000))));
     let starts: Vec<Timestamp> =
         reader.last_probes(a, 9).await.unwrap().iter().map(|probe| probe.started_at).collect();
-    assert_eq!(starts, [at(10_000), at(50)], "the log is not written again");
+    assert_eq!(starts, [at(5_000), at(50 - 5_000)], "by the clock in force");
+    let logged: Vec<i64> = sqlx::query_scalar("SELECT started_at FROM probes ORDER BY id")
+        .fetch_all(&mut *connection)
+        .await
+        .unwrap();
+    assert_eq!(logged, [at(50), at(10_000)].map(Timestamp::as_millis), "the log is not written again");
     drop(connection);
     let list = [listed("a", "http://a/"), listed("b", "http://b/")];
     let loaded = load(&mut store.connection().await, &list, at(5_200), at(-4_000)).await;

@@ -186,7 +186,7 @@ async fn the_view_over_all_reads_by_index_and_sorts_nothing() {
 #[tokio::test]
 async fn slot_statistics_are_summed_and_pruned() {
     let store = Store::new().await;
-    assert_eq!(store.reader().await.loads(at(0)).await.unwrap(), None);
+    assert_eq!(store.reader().await.loads(at(0), Timestamp::MAX).await.unwrap(), None);
     let load = |since: i64, due, latest| SlotStats {
         until: at(since + 60),
         due,
@@ -223,8 +223,8 @@ async fn slot_statistics_are_summed_and_pruned() {
         tardiest: Span::from_secs(40),
         overdue: 3,
     };
-    assert_eq!(store.reader().await.loads(at(1)).await.unwrap(), Some(expected));
+    assert_eq!(store.reader().await.loads(at(1), Timestamp::MAX).await.unwrap(), Some(expected));
     store.write(Write::Prune(DeleteBefore::probes(at(100), at(100))));
     store.flush().await;
-    assert_eq!(store.reader().await.loads(at(0)).await.unwrap().map(|loads| loads.since), Some(at(120)));
+    assert_eq!(store.reader().await.loads(at(0), Timestamp::MAX).await.unwrap().map(|loads| loads.since), Some(at(120)));
 }

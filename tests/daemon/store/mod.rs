@@ -40,6 +40,7 @@ mod backups;
 mod batches;
 mod bursts;
 mod churn;
+mod clock_periods;
 mod habits;
 mod lists;
 mod measures;
@@ -622,6 +623,44 @@ async fn requests_reach_the_daemon_and_its_answer_comes_back() {
     store.flush().await;
     assert_eq!(reader.answer(number).await.unwrap().as_deref(), Some("accepted"));
     assert!(reader.open_requests().await.unwrap().is_empty());
+}
+
+/// The daemon passes over numbers that it has seen.
+#[tokio::test]
+async fn numbers_of_requests_are_not_given_again_after_restarts_and_deletions() {
+    let mut store = Store::new().await;
+    let mut last = 0;
+    for round in 1..4 {
+        let number = ask(&store.path, store.id("b"), at(10 * round)).await.unwrap();
+        assert!(number > last, "{number} after {last}");
+        last = number;
+        store.write(Write::Answer { request: number, answer: "accepted".into() });
+        store.flush().await;
+        store.write(Write::Prune(DeleteBefore::probes(at(100_000), at(100_000))));
+        store.flush().await;
+        let Store { _dir, path, stop, task, .. } = store;
+        stop.send(()).unwrap();
+        task.await.unwrap().unwrap();
+        store = Store::reopened(_dir, path, at(10 * round + 5)).await;
+    }
+}
+
+/// A removed source may have the new name, which is noticed before, unless it was removed in between.
+#[tokio::test]
+async fn a_rename_to_a_name_that_is_taken_changes_nothing() {
+    let store = Store::new().await;
+    store.write(Write::Rename { names: vec![("a".into(), "b".into())], at: at(5) });
+    store.write(Write::Rename { names: vec![("a".into(), "c".into())], at: at(6) });
+    store.flush().await;
+    let mut connection = store.connection().await;
+    let names: Vec<String> =
+        sqlx::query_scalar("SELECT name FROM sources ORDER BY id").fetch_all(&mut connection).await.unwrap();
+    assert_eq!(names, ["c", "b"]);
+    let told: Vec<String> = sqlx::query_scalar("SELECT detail FROM events WHERE kind = 'renamed'")
+        .fetch_all(&mut connection)
+        .await
+        .unwrap();
+    assert_eq!(told, ["from a to c"]);
 }
 
 #[tokio::test]

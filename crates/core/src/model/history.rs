@@ -231,6 +231,18 @@ impl History {
         at - self.reference > far || self.reference - at > far
     }
 
+    /// Moves all evidence by this span, after the clock was set. The hours of the week stay: they are those that the
+    /// clock showed.
+    pub fn shift(&mut self, by: Span) {
+        self.reference += by;
+        self.since = self.since.map(|at| at + by);
+        self.until = self.until.map(|at| at + by);
+        if self.day.0 != i64::MIN {
+            let days = (by.as_millis() as f64 / DAY_MS as f64).round() as i64;
+            self.day.0 = self.day.0.saturating_add(days);
+        }
+    }
+
     /// Adds an update at a known time.
     pub fn update(&mut self, at: Timestamp) {
         self.add(at, 1.0);

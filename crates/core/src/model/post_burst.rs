@@ -46,6 +46,11 @@ impl PostBurstEvidence {
         Self { history, ..self }
     }
 
+    /// Moves the evidence by this span, after the clock was set.
+    pub fn shift(&mut self, by: Span) {
+        self.history.shift(by);
+    }
+
     /// The evidence alone.
     pub fn into_history(self) -> History {
         self.history

@@ -109,6 +109,18 @@ impl ProbeLog {
         self.intervals = Some(LoggedIntervals { since, until: at, squares });
     }
 
+    /// The latest publisher's date of an update or an item.
+    pub fn latest_date(&self) -> Option<Timestamp> {
+        let dates = |probe: &LoggedProbe| {
+            let updates = probe.updates.iter().filter_map(|occurred| match *occurred {
+                Occurred::At(at) => Some(at),
+                Occurred::Between(..) => None,
+            });
+            updates.chain(probe.items.iter().copied()).max()
+        };
+        self.probes.values().filter_map(dates).max()
+    }
+
     /// Adds an update that the probe at `found` found.
     pub fn update(&mut self, found: Timestamp, occurred: Occurred) {
         if let Occurred::Between(from, _) = occurred {

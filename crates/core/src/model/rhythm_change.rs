@@ -318,6 +318,19 @@ impl RhythmTest {
         self.counts_from = at + if burst { ALONE_IN_BURST } else { ALONE };
     }
 
+    /// Moves every time by this span, after the clock was set.
+    pub fn shift(&mut self, by: Span) {
+        for sum in [&mut self.level, &mut self.hours] {
+            // At the epoch or before it, the sum has not begun.
+            if sum.since > Timestamp::default() {
+                sum.since += by;
+            }
+        }
+        if self.counts_from > Timestamp::MIN {
+            self.counts_from += by;
+        }
+    }
+
     /// Moves times later than `now` back to it, after a correction of the clock.
     fn not_after(&mut self, now: Timestamp) {
         for sum in [&mut self.level, &mut self.hours] {

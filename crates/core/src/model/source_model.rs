@@ -152,7 +152,31 @@ pub fn published_after(at: Timestamp, by: Span, now: Timestamp) -> Timestamp {
     }
 }
 
+/// Smaller corrections of the clock do not move a model: its weights change little in that time, and most of its times
+/// are publishers' dates.
+const MOVES_MODEL: Span = Span::from_days(1);
+
+/// By how much a model moves after the clock was set by `by`.
+pub fn model_shift(by: Span) -> Span {
+    if by < MOVES_MODEL && by > -MOVES_MODEL { Span::ZERO } else { by }
+}
+
 impl SourceModel {
+    /// Moves the evidence with the clock, after that was set by `by`. So no time passes for it, and the weight of what
+    /// was learned is as before. The times of updates are publishers' dates, and stay.
+    pub fn shift(&mut self, by: Span) {
+        let by = model_shift(by);
+        if by == Span::ZERO {
+            return;
+        }
+        self.history.shift(by);
+        self.watch.shift(by);
+        if let Some(post_burst) = &mut self.post_burst {
+            post_burst.shift(by);
+        }
+        self.rhythm_test.shift(by);
+    }
+
     /// A model with this evidence only.
     pub fn new(history: History) -> Self {
         Self {
@@ -517,6 +541,47 @@ mod tests {
         assert_eq!(beliefs.add_probe(&probe(30, 36, &nothing), Some(&known_rate), newest).overdue, None);
         let silent = beliefs.add_probe(&probe(36, 38, &nothing), Some(&known_rate), newest).overdue;
         assert!(silent.is_some_and(|expected| expected > 7.0), "{silent:?}");
+    }
+
+    /// A clock that is years ahead for an hour neither lets evidence decay nor puts silence into it.
+    #[test]
+    fn evidence_moves_with_the_clock() {
+        for years in [1, 3, 9, -40] {
+            let by = Span::from_days(365 * years + 2);
+            let (mut right, mut wrong) = (beliefs(), beliefs());
+            let rate = Rate::constant(1.0 / 3.0);
+            for n in 0..1_440 {
+                if n == 1_400 {
+                    wrong.shift(by);
+                }
+                if n == 1_401 {
+                    wrong.shift(-by);
+                }
+                let ahead = if n == 1_400 { by } else { Span::ZERO };
+                let dated = |at: Timestamp| seen(if n % 3 == 0 { vec![update(Occurred::At(at))] } else { vec![] });
+                for (model, ahead) in [(&mut right, Span::ZERO), (&mut wrong, ahead)] {
+                    let found = dated(hour(n) + Span::from_mins(20) + ahead);
+                    let probe = ProbedUpdates {
+                        last: Some(hour(n) + ahead),
+                        now: hour(n + 1) + ahead,
+                        ..probe(n, n + 1, &found)
+                    };
+                    model.add_probe(&probe, Some(&certain(&rate)), None);
+                }
+            }
+            let of = |model: &SourceModel| {
+                let evidence = model.history.evidence(hour(1_440));
+                [evidence.total_updates(), evidence.total_hours(), evidence.clumping]
+            };
+            let ratios: Vec<f64> = of(&wrong).iter().zip(of(&right)).map(|(wrong, right)| wrong / right).collect();
+            assert!(ratios.iter().all(|ratio| (0.99..1.01).contains(ratio)), "{years} years: {ratios:?}");
+            assert_eq!(wrong.history.span(), right.history.span());
+        }
+        // A time zone or a late correction by hours is no such clock.
+        let mut beliefs = beliefs();
+        let before = beliefs.clone();
+        beliefs.shift(Span::from_hours(-5));
+        assert_eq!(beliefs, before);
     }
 
     #[test]

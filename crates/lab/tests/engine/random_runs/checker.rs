@@ -307,9 +307,11 @@ impl PolitenessChecker {
         let changed = self.of(id).terms.policy != terms.policy;
         self.terms_changed(id, terms);
         let record = self.of(id);
-        if changed {
-            let probed = memory.last_probe.is_some();
-            record.follows = Some(if probed { memory.burst.follows } else { fallback(terms.policy) });
+        if memory.last_probe.is_none() {
+            // As a new source, also if it followed a plan already.
+            record.follows = Some(fallback(terms.policy));
+        } else if changed {
+            record.follows = Some(memory.burst.follows);
         }
         // It is to be probed again, and its redirect target is not stored.
         (record.gone, record.leads_to) = (false, None);
