@@ -65,6 +65,42 @@ SELECT id, source_id,
                       ORDER BY log_clocks.id DESC LIMIT 1), 0) AS at
 FROM events WHERE kind = 'pardoned';
 
+CREATE VIEW readable_corrected_probes AS
+SELECT p.id,
+       s.name AS source,
+       strftime('%Y-%m-%dT%H:%M:%fZ', p.started_at / 1000.0, 'unixepoch') AS started_at,
+       strftime('%Y-%m-%dT%H:%M:%fZ', p.ended_at / 1000.0, 'unixepoch') AS ended_at,
+       strftime('%Y-%m-%dT%H:%M:%fZ', p.fresh_until / 1000.0, 'unixepoch') AS fresh_until,
+       strftime('%Y-%m-%dT%H:%M:%fZ', p.retry_until / 1000.0, 'unixepoch') AS retry_until,
+       p.uncharged
+FROM corrected_probes p JOIN sources s ON s.id = p.source_id;
+
+CREATE VIEW readable_corrected_source_limits AS
+SELECT l.id,
+       s.name AS source,
+       strftime('%Y-%m-%dT%H:%M:%fZ', l.at / 1000.0, 'unixepoch') AS at,
+       strftime('%Y-%m-%dT%H:%M:%fZ', l.ended_at / 1000.0, 'unixepoch') AS ended_at,
+       l.probes,
+       l.per_ms,
+       l.min_spacing_ms,
+       l.site
+FROM corrected_source_limits l JOIN sources s ON s.id = l.source_id;
+
+CREATE VIEW readable_corrected_host_limits AS
+SELECT h.id,
+       h.host,
+       strftime('%Y-%m-%dT%H:%M:%fZ', h.at / 1000.0, 'unixepoch') AS at,
+       strftime('%Y-%m-%dT%H:%M:%fZ', h.ended_at / 1000.0, 'unixepoch') AS ended_at,
+       strftime('%Y-%m-%dT%H:%M:%fZ', h.paused_until / 1000.0, 'unixepoch') AS paused_until,
+       h.crawl_delay_ms
+FROM corrected_host_limits h;
+
+CREATE VIEW readable_corrected_pardons AS
+SELECT e.id,
+       s.name AS source,
+       strftime('%Y-%m-%dT%H:%M:%fZ', e.at / 1000.0, 'unixepoch') AS at
+FROM corrected_pardons e LEFT JOIN sources s ON s.id = e.source_id;
+
 -- Probes up to this one were logged by versions that did not log limits.
 INSERT INTO meta (key, value)
 SELECT 'limits_after_probe', coalesce(max(id), 0) FROM probes

@@ -8,11 +8,12 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::tz::TimeZone;
 use tokio::sync::{mpsc, watch};
 
-use crate::clock::Clock;
+use crate::clock::{Clock, real_pause};
 use crate::config::configuration::Config;
 use crate::store::StoreError;
 use crate::store::attempts::moved;
@@ -149,6 +150,9 @@ impl Refitter {
                 *at += set_by;
             }
             let moved = model_shift(set_by) != Span::ZERO;
+            if moved {
+                self.correction_is_stored().await;
+            }
             let params = Arc::clone(&self.params.borrow_and_update());
             let due = |at: Timestamp| at + params.every;
             let last_refit = match last.take() {
@@ -175,6 +179,20 @@ impl Refitter {
                 () = alarm.wait() => {}
                 () = has_changed(&mut self.params) => {}
             }
+        }
+    }
+
+    /// Returns when the correction of the clock is stored, by which the log is read; after a minute in any case.
+    async fn correction_is_stored(&self) {
+        for _ in 0..600 {
+            let seen = ClockSeen::now(&self.clock);
+            if let (Ok(stored), Ok(corrected)) =
+                (self.reader.corrected().await, self.reader.corrected_at(&seen).await)
+                && stored == corrected
+            {
+                return;
+            }
+            real_pause(Duration::from_millis(100)).await;
         }
     }
 

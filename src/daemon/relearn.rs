@@ -38,7 +38,8 @@ pub async fn relearn(
     for (row, learning) in rows {
         let mut history = learning.history(Some(&row.bytes), now);
         let begun = history.span().map(|(since, _)| since);
-        let begun_ahead = corrected - row.begun_corrected < -WRONG_CLOCK && begun.is_some_and(|at| at <= now);
+        let begun_ahead =
+            corrected - row.begun_corrected < -WRONG_CLOCK && begun.is_some_and(|at| at <= now);
         if history.is_learned_with(&learning.zone, learning.half_life) && !begun_ahead {
             continue;
         }

@@ -149,8 +149,8 @@ pub(super) struct LogTimes {
 }
 
 impl LogTimes {
-    /// The time of a row that this probe logged at `at`. Without a probe, which may be pruned, the time itself tells the
-    /// clock: the last one that showed it. The first one may have shown any earlier time, so it comes last.
+    /// The time of a row that this probe logged at `at`. Without a probe, which may be pruned, the time itself shows
+    /// the clock: the last one that showed it. The first one may have shown any earlier time, so it comes last.
     pub(super) fn of(&self, probe: Option<i64>, at: Timestamp) -> Timestamp {
         at + self.shift_of(probe, at)
     }

@@ -146,9 +146,14 @@ async fn read(connection: &mut SqliteConnection, pasts: &mut [Past]) -> Result<(
     // Items of the first probe are no updates, but their dates are known. Items first seen later are stored
     // as updates, which are usually kept longer than probes. If all items of the first probe are deleted, the
     // oldest remaining ones are updates too.
-    let query = "SELECT source_id, dated_at, key_hash FROM items AS i
-         WHERE source_id IN (SELECT value FROM json_each(?)) AND dated_at <= first_seen_at
-           AND first_seen_at = (SELECT min(first_seen_at) FROM items WHERE source_id = i.source_id)";
+    let query = "SELECT source_id, dated_at, key_hash FROM (
+             SELECT source_id, dated_at, key_hash, first_seen_at,
+                    rank() OVER (PARTITION BY source_id ORDER BY first_seen_at + coalesce(
+                        (SELECT shift_ms FROM log_clocks
+                         WHERE first_seen_at BETWEEN coalesce(from_at, first_seen_at) AND coalesce(until_at, first_seen_at)
+                         ORDER BY log_clocks.id DESC LIMIT 1), 0)) AS contact
+             FROM items WHERE source_id IN (SELECT value FROM json_each(?)))
+         WHERE contact = 1 AND dated_at <= first_seen_at";
     let mut rows = sqlx::query(query).bind(&ids).fetch(&mut *connection);
     while let Some(row) = poll_fn(|context| rows.as_mut().poll_next(context)).await {
         let row = row?;

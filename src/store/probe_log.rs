@@ -33,7 +33,8 @@ impl Reader {
         let mut log = ProbeLog::new(kind, updates_since.map_or(added, |since| added.max(since)));
         // The answered probes: their numbers, starts and ends.
         let mut probes = Vec::new();
-        let query = "SELECT id, started_at, duration_ms FROM probes WHERE source_id = ? AND outcome <> 'failed'";
+        let query =
+            "SELECT id, started_at, duration_ms FROM probes WHERE source_id = ? AND outcome <> 'failed'";
         for row in sqlx::query(query).bind(id.0).fetch_all(self.pool()).await? {
             let (number, started) = (row.get::<i64, _>(0), times.of(Some(row.get(0)), raw(&row, 1)));
             probes.push((number, started, started + Span::from_millis(row.get(2))));
@@ -64,7 +65,8 @@ impl Reader {
             };
             log.update(logged + by, occurred);
         }
-        let items = "SELECT first_seen_at, dated_at FROM items WHERE source_id = ? AND dated_at <= first_seen_at";
+        let items =
+            "SELECT first_seen_at, dated_at FROM items WHERE source_id = ? AND dated_at <= first_seen_at";
         for row in sqlx::query(items).bind(id.0).fetch_all(self.pool()).await? {
             log.item(times.of(None, raw(&row, 0)), raw(&row, 1));
         }

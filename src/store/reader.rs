@@ -299,9 +299,8 @@ impl Reader {
         .bind(id.0)
         .fetch_all(&self.pool)
         .await?;
-        let probe = |row: &SqliteRow| {
-            (times.of(Some(row.get(0)), Timestamp::from_millis(row.get(1))), row.get(2))
-        };
+        let probe =
+            |row: &SqliteRow| (times.of(Some(row.get(0)), Timestamp::from_millis(row.get(1))), row.get(2));
         let mut probes: Vec<(Timestamp, bool)> = rows.iter().map(probe).collect();
         probes.sort_by_key(|probe| probe.0);
         Ok(probes)

@@ -265,8 +265,7 @@ impl Fixture {
         let observation = Observation { updates: vec![changed], ..Observation::default() };
         let document = document(text);
         let fields = document["items"][0].as_object().unwrap().clone();
-        let item =
-            MatchedItem { kind: UpdateKind::Changed, id: text.to_owned(), content: None, fields };
+        let item = MatchedItem { kind: UpdateKind::Changed, id: text.to_owned(), content: None, fields };
         let matched = MatchRecord {
             name: "me/all".into(),
             profile: "me".into(),

@@ -208,11 +208,12 @@ async fn held_matches_are_bounded_in_bytes_and_an_event_says_once_that_some_are_
     for round in 0..3 {
         let titles: Vec<String> = (0..9).map(|n| large(9 * round + n)).collect();
         fixture.hold("exec:a", &titles.iter().map(String::as_str).collect::<Vec<_>>()).await;
-        let held: i64 = sqlx::query_scalar(bytes).fetch_one(&mut other_program(&fixture).await).await.unwrap();
+        let held: i64 =
+            sqlx::query_scalar(bytes).fetch_one(&mut other_program(&fixture).await).await.unwrap();
         assert!(held <= 1024 * 1024, "{held} bytes after round {round}");
     }
-    let told = events(&fixture).await;
-    let [(kind, source, Some(detail))] = &told[..] else { panic!("one event: {told:?}") };
+    let logged = events(&fixture).await;
+    let [(kind, source, Some(detail))] = &logged[..] else { panic!("one event: {logged:?}") };
     assert_eq!((kind.as_str(), source.as_deref()), ("matches_left_out", Some("a")));
     assert!(detail.contains("rule me/all") && detail.contains("1048576 bytes"), "{detail}");
     fixture.enqueue("exec:a", &["last"]).await;
@@ -220,7 +221,7 @@ async fn held_matches_are_bounded_in_bytes_and_an_event_says_once_that_some_are_
     let items = document["items"].as_array().unwrap();
     assert_eq!(document["more"].as_u64().unwrap() + items.len() as u64, 28, "all are counted");
     assert_eq!(items.last().unwrap()["title"], "last");
-    // After the delivery it is said again.
+    // After the delivery there is another event.
     let titles: Vec<String> = (0..12).map(large).collect();
     fixture.hold("exec:a", &titles.iter().map(String::as_str).collect::<Vec<_>>()).await;
     assert_eq!(events(&fixture).await.len(), 2);
@@ -238,11 +239,12 @@ async fn a_page_that_returns_to_a_text_has_another_key_also_when_its_probes_are_
         fixture.page_changed("exec:a", text).await;
     }
     fixture.write(Write::Prune(DeleteBefore::probes(at(1_000_000), at(1_000_000)))).await;
-    let left: (i64, i64) =
-        sqlx::query_as("SELECT (SELECT count(*) FROM probes), (SELECT count(*) FROM updates WHERE probe_id IS NULL)")
-            .fetch_one(&mut other_program(&fixture).await)
-            .await
-            .unwrap();
+    let left: (i64, i64) = sqlx::query_as(
+        "SELECT (SELECT count(*) FROM probes), (SELECT count(*) FROM updates WHERE probe_id IS NULL)",
+    )
+    .fetch_one(&mut other_program(&fixture).await)
+    .await
+    .unwrap();
     assert_eq!(left, (0, 3), "the updates stay");
     fixture.page_changed("exec:a", "one").await;
     let keys: std::collections::HashSet<String> =

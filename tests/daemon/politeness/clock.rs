@@ -211,7 +211,7 @@ async fn a_boot_in_1970_that_network_time_corrects_loses_nothing() {
     assert!(world.number("SELECT count(*) FROM probes").await >= logged + 7, "nothing was deleted");
 }
 
-/// Nothing tells such a clock from a machine that was off for years, so one more budget may be spent by it.
+/// Such a clock cannot be distinguished from a machine that was off for years, so one more budget may be spent by it.
 #[tokio::test]
 async fn a_boot_with_a_clock_that_is_years_ahead_costs_one_budget_at_most_and_deletes_nothing() {
     let mut world = World::new(7200.0).named(&["greedy.example"]);

@@ -18,6 +18,6 @@ mod silences;
 mod timing;
 mod unchanged_bodies;
 mod validators;
-mod wrong_clock;
 pub mod world;
+mod wrong_clock;
 mod year;

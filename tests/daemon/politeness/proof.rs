@@ -127,8 +127,12 @@ async fn the_proof_holds_over_corrections_of_the_clock() {
 }
 
 /// Undoes what was added to the store since limits are logged.
-const BEFORE_LIMITS: [&str; 11] = [
+const BEFORE_LIMITS: [&str; 15] = [
     "DELETE FROM _sqlx_migrations WHERE version = 30",
+    "DROP VIEW readable_corrected_pardons",
+    "DROP VIEW readable_corrected_host_limits",
+    "DROP VIEW readable_corrected_source_limits",
+    "DROP VIEW readable_corrected_probes",
     "DROP VIEW corrected_pardons",
     "DROP VIEW corrected_host_limits",
     "DROP VIEW corrected_source_limits",

@@ -300,7 +300,9 @@ async fn a_retry_after_of_months_is_kept_until_the_user_pardons_it() {
 
 #[tokio::test]
 async fn a_pardon_after_the_clock_was_set_lifts_what_was_moved() {
-    for (by, stopped) in [(Span::from_hours(-5), false), (Span::from_hours(5), true), (Span::from_days(1500), true)] {
+    for (by, stopped) in
+        [(Span::from_hours(-5), false), (Span::from_hours(5), true), (Span::from_days(1500), true)]
+    {
         let world = World::new(7200.0).named(&["shop.example"]);
         let site = Site::start(&world, move |visit| match visit.seen.order {
             0 => Reply::new(429).header("Retry-After", "8640000"),
@@ -324,12 +326,8 @@ async fn a_pardon_after_the_clock_was_set_lifts_what_was_moved() {
         } else {
             world.clock.set(by);
             world.until(set, |events| events == 1).await;
-            world
-                .execute("INSERT INTO pardons (source_id, asked_at) VALUES (1, 0)")
-                .await;
-            world
-                .execute("INSERT INTO pardons (host, asked_at) VALUES ('shop.example', 0)")
-                .await;
+            world.execute("INSERT INTO pardons (source_id, asked_at) VALUES (1, 0)").await;
+            world.execute("INSERT INTO pardons (host, asked_at) VALUES ('shop.example', 0)").await;
         }
         site.visited(3).await;
         daemon.stop().await;

@@ -26,7 +26,9 @@ fn feed(real: Timestamp) -> String {
     let last = (real - monday()).as_millis().div_euclid(every);
     let entry = |n: i64| {
         let at = (monday() + Span::from_millis(n * every)).iso();
-        format!("<entry><id>urn:{n}</id><title>{n}</title><published>{at}</published><updated>{at}</updated></entry>")
+        format!(
+            "<entry><id>urn:{n}</id><title>{n}</title><published>{at}</published><updated>{at}</updated></entry>"
+        )
     };
     let entries: String = (last - 39..=last).rev().map(entry).collect();
     format!(

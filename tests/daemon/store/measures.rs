@@ -226,5 +226,8 @@ async fn slot_statistics_are_summed_and_pruned() {
     assert_eq!(store.reader().await.loads(at(1), Timestamp::MAX).await.unwrap(), Some(expected));
     store.write(Write::Prune(DeleteBefore::probes(at(100), at(100))));
     store.flush().await;
-    assert_eq!(store.reader().await.loads(at(0), Timestamp::MAX).await.unwrap().map(|loads| loads.since), Some(at(120)));
+    assert_eq!(
+        store.reader().await.loads(at(0), Timestamp::MAX).await.unwrap().map(|loads| loads.since),
+        Some(at(120))
+    );
 }

@@ -653,14 +653,16 @@ async fn a_rename_to_a_name_that_is_taken_changes_nothing() {
     store.write(Write::Rename { names: vec![("a".into(), "c".into())], at: at(6) });
     store.flush().await;
     let mut connection = store.connection().await;
-    let names: Vec<String> =
-        sqlx::query_scalar("SELECT name FROM sources ORDER BY id").fetch_all(&mut connection).await.unwrap();
-    assert_eq!(names, ["c", "b"]);
-    let told: Vec<String> = sqlx::query_scalar("SELECT detail FROM events WHERE kind = 'renamed'")
+    let names: Vec<String> = sqlx::query_scalar("SELECT name FROM sources ORDER BY id")
         .fetch_all(&mut connection)
         .await
         .unwrap();
-    assert_eq!(told, ["from a to c"]);
+    assert_eq!(names, ["c", "b"]);
+    let logged: Vec<String> = sqlx::query_scalar("SELECT detail FROM events WHERE kind = 'renamed'")
+        .fetch_all(&mut connection)
+        .await
+        .unwrap();
+    assert_eq!(logged, ["from a to c"]);
 }
 
 #[tokio::test]

@@ -558,7 +558,8 @@ mod tests {
                     wrong.shift(-by);
                 }
                 let ahead = if n == 1_400 { by } else { Span::ZERO };
-                let dated = |at: Timestamp| seen(if n % 3 == 0 { vec![update(Occurred::At(at))] } else { vec![] });
+                let dated =
+                    |at: Timestamp| seen(if n % 3 == 0 { vec![update(Occurred::At(at))] } else { vec![] });
                 for (model, ahead) in [(&mut right, Span::ZERO), (&mut wrong, ahead)] {
                     let found = dated(hour(n) + Span::from_mins(20) + ahead);
                     let probe = ProbedUpdates {
@@ -573,7 +574,8 @@ mod tests {
                 let evidence = model.history.evidence(hour(1_440));
                 [evidence.total_updates(), evidence.total_hours(), evidence.clumping]
             };
-            let ratios: Vec<f64> = of(&wrong).iter().zip(of(&right)).map(|(wrong, right)| wrong / right).collect();
+            let ratios: Vec<f64> =
+                of(&wrong).iter().zip(of(&right)).map(|(wrong, right)| wrong / right).collect();
             assert!(ratios.iter().all(|ratio| (0.99..1.01).contains(ratio)), "{years} years: {ratios:?}");
             assert_eq!(wrong.history.span(), right.history.span());
         }
