@@ -15,7 +15,7 @@ fn probed(id: SourceId, secs: i64, key: &str, number: u32) -> Write {
     let item = Present { dated: None, ..present(key, 1) };
     let observation =
         Some(Observation { updates: vec![undated], present: vec![item], ..Observation::default() });
-    let burst = (number % 3 == 0).then(|| {
+    let burst = number.is_multiple_of(3).then(|| {
         let (since, at) = (at(secs - HOUR), at(secs));
         BurstChange::Passed(BurstEvidence { since, at, observed: 9, expected: 0.5 })
     });
