@@ -10,6 +10,7 @@ use crate::config::configuration::Config;
 use crate::store::plans::PlanRow;
 use crate::store::reader::Reader;
 use crate::store::report::{ProbeRow, SourceReportRow};
+use tidewatch_core::engine::event::CrashSuspect;
 use tidewatch_core::engine::params::FleetParams;
 use tidewatch_core::engine::reason::Reason;
 use tidewatch_core::engine::source_memory::BurstState;
@@ -78,6 +79,9 @@ pub fn run(config: &Config, name: &str, as_json: bool, out: &mut dyn Write) -> R
         let (until, lifts) = (until.iso_in(zone), &case.pardons);
         writeln!(out, "pause       the server asks for no request before {until}; {lifts}")?;
     }
+    if let Some(suspect) = &case.suspect {
+        writeln!(out, "suspect     {}", reasons::crash_suspect(suspect))?;
+    }
     if let Some(error) = &row.last_error {
         writeln!(out, "last error  {error} ({} in a row)", row.error_streak)?;
     }
@@ -116,6 +120,8 @@ struct Case {
     paused_until: Option<Timestamp>,
     /// The commands that lift that.
     pardons: String,
+    /// If it was in progress when the daemon died.
+    suspect: Option<CrashSuspect>,
 }
 
 async fn read_case(config: &Config, name: &str, now: Timestamp) -> Result<Case, CliError> {
@@ -145,6 +151,8 @@ async fn read_case(config: &Config, name: &str, now: Timestamp) -> Result<Case, 
     let policy = Policy::from_name(&row.policy).unwrap_or_default();
     let paused_until = engine.pause_asked_for(row.id).filter(|&until| until > now + Span::from_days(1));
     let pardons = pardons(&engine, &row);
+    let suspects = reader.crash_suspects().await?;
+    let suspect = suspects.into_iter().find(|suspect| suspect.source == row.id);
     Ok(Case {
         row,
         explanation,
@@ -157,6 +165,7 @@ async fn read_case(config: &Config, name: &str, now: Timestamp) -> Result<Case, 
         probes,
         paused_until,
         pardons,
+        suspect,
     })
 }
 
@@ -250,6 +259,7 @@ struct ExplainDocument<'a> {
     next_probe_reason: &'static str,
     rule: Option<&'a str>,
     look_by: Option<String>,
+    daemon_deaths: u32,
     budget: BudgetEntry,
     burst: Option<BurstEntry>,
     reserve: ReserveEntry,
@@ -318,6 +328,7 @@ impl<'a> ExplainDocument<'a> {
             next_probe_reason: reason.name(),
             rule: explanation.rule.as_deref(),
             look_by: explanation.deadline.map(Timestamp::iso),
+            daemon_deaths: case.suspect.map_or(0, |suspect| suspect.deaths),
             budget: BudgetEntry {
                 probes: budget.probes,
                 per_ms: budget.per.as_millis(),

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::config::profile::RulesConfig;
 use crate::store::plans::PlanRow;
+use tidewatch_core::engine::event::{CrashEvidence, CrashSuspect};
 use tidewatch_core::engine::params::{BurstTerms, FleetParams};
 use tidewatch_core::engine::reason::Reason;
 use tidewatch_core::engine::source_memory::BurstState;
@@ -43,6 +44,21 @@ pub struct BurstInputs<'s> {
     pub reserve: Reserve,
     /// Current state of the source.
     pub burst_state: &'s BurstState,
+}
+
+/// What is done about a source that was in progress when the daemon died.
+pub fn crash_suspect(suspect: &CrashSuspect) -> String {
+    let CrashSuspect { deaths, evidence, .. } = suspect;
+    let times = if *deaths == 1 { "once".to_owned() } else { format!("{deaths} times in a row") };
+    let died = format!("tidewatch died {times} while this source was probed");
+    match evidence {
+        CrashEvidence::BackedOff => {
+            format!("{died}, the last time alone: it is backed off, and probed while nothing else is")
+        }
+        CrashEvidence::Beside | CrashEvidence::Alone => {
+            format!("{died}: its next probe waits until other such sources are probed")
+        }
+    }
 }
 
 /// The half of an adaptive policy that decides now, and why; `None` for the other policies.

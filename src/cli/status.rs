@@ -13,7 +13,7 @@ use crate::store::clock::ClockSeen;
 use crate::store::predictions::PredictionSums;
 use crate::store::reader::Reader;
 use crate::store::report::{FitRow, SourceReportRow};
-use tidewatch_core::engine::event::Pardon;
+use tidewatch_core::engine::event::{CrashSuspect, Pardon};
 use tidewatch_core::engine::state::Engine;
 use tidewatch_core::planning::policy::Policy;
 use tidewatch_core::source_id::SourceId;
@@ -40,7 +40,7 @@ pub fn run(
 ) -> Result<(), CliError> {
     let now = Clock::wall().now();
     let period = period.map(|span| Period::last(span, now));
-    let (rows, fleet, fits, measured, loads, stated) = runtime()?.block_on(async {
+    let (rows, fleet, fits, measured, loads, stated, suspects) = runtime()?.block_on(async {
         let (mut rows, fleet) = load_sources(config, &Clock::wall()).await?;
         hide_secrets(config, &mut rows);
         let reader = Reader::open(&config.daemon.store).await?;
@@ -51,7 +51,8 @@ pub fn run(
         };
         let loads = reader.loads(now - fleet_load::OVER, now).await?;
         let stated = reader.prediction_total(now - verdicts::USUAL_PERIOD).await?;
-        Ok::<_, CliError>((rows, fleet, fits, measured, loads, stated))
+        let suspects = reader.crash_suspects().await?;
+        Ok::<_, CliError>((rows, fleet, fits, measured, loads, stated, suspects))
     })?;
     let load = loads.and_then(|loads| {
         FleetLoad::new(
@@ -63,9 +64,12 @@ pub fn run(
         )
     });
     if as_json {
+        let deaths: HashMap<SourceId, u32> =
+            suspects.iter().map(|suspect| (suspect.source, suspect.deaths)).collect();
         let sources = rows.iter().map(|row| {
             let measures = measured.as_ref().map(|(_, measured)| (&measures::of(measured, row)).into());
-            SourceStatus { measures, ..source_status(row, &fleet, &fits, now) }
+            let daemon_deaths = deaths.get(&row.id).copied().unwrap_or(0);
+            SourceStatus { measures, daemon_deaths, ..source_status(row, &fleet, &fits, now) }
         });
         let document = StatusDocument {
             at: now.iso(),
@@ -104,7 +108,8 @@ pub fn run(
     if let Some(load) = load {
         load.show(out)?;
     }
-    for line in long_pauses(&rows, &fleet, now) {
+    let lines = long_pauses(&rows, &fleet, now);
+    for line in lines.into_iter().chain(crash_suspects(&rows, suspects)) {
         writeln!(out, "{line}")?;
     }
     if let Some(line) = verdicts::summary(&stated, verdicts::USUAL_PERIOD) {
@@ -135,6 +140,25 @@ fn long_pauses(rows: &[SourceReportRow], fleet: &Engine, now: Timestamp) -> Vec<
     let mut lines: Vec<String> = paused.into_iter().map(line).collect();
     if more > 0 {
         lines.push(format!("{more} more sources are paused by their servers for more than a day"));
+    }
+    lines
+}
+
+/// Most lines about sources that were in progress when the daemon died.
+const MOST_SUSPECTS: usize = 10;
+
+/// The sources that were in progress when the daemon died, those with the most deaths first.
+fn crash_suspects(rows: &[SourceReportRow], mut suspects: Vec<CrashSuspect>) -> Vec<String> {
+    suspects.sort_by_key(|suspect| std::cmp::Reverse(suspect.deaths));
+    let more = suspects.len().saturating_sub(MOST_SUSPECTS);
+    suspects.truncate(MOST_SUSPECTS);
+    let line = |suspect: &CrashSuspect| {
+        let row = rows.iter().find(|row| row.id == suspect.source)?;
+        Some(format!("{}: {}", row.name, reasons::crash_suspect(suspect)))
+    };
+    let mut lines: Vec<String> = suspects.iter().filter_map(line).collect();
+    if more > 0 {
+        lines.push(format!("{more} more sources were probed when tidewatch died, and are repeated one at a time"));
     }
     lines
 }
@@ -241,6 +265,7 @@ struct SourceStatus<'a> {
     dispersion: Option<f64>,
     error_streak: u32,
     last_error: Option<&'a str>,
+    daemon_deaths: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     measures: Option<MeasuresDocument>,
 }
@@ -281,6 +306,7 @@ fn source_status<'a>(
         dispersion: fit.and_then(|fit| fit.dispersion),
         error_streak: row.error_streak,
         last_error: row.last_error.as_deref(),
+        daemon_deaths: 0,
         measures: None,
     }
 }

@@ -34,3 +34,5 @@ pub mod signals;
 pub mod startup;
 mod stopped_probe;
 mod stored_model;
+mod supervised_tasks;
+pub mod watchdog;

@@ -63,6 +63,10 @@ pub fn event(
             ("tardy_began", Some(id), Some(format!("to be probed by {by}; blocked by {why}")))
         }
         Note::TardyEnded { late } => ("tardy_ended", Some(id), Some(format!("probed {late} late"))),
+        Note::DiedAlone { deaths, until } => {
+            let text = format!("{deaths} times in a row; not probed before {until}");
+            ("daemon_died", Some(id), Some(text))
+        }
         Note::PlanStale => return None,
         Note::RuleMissed { rule, until } => {
             ("rule_missed", Some(id), Some(format!("{rule}: the probe came after {until}")))
@@ -139,6 +143,12 @@ pub fn log_note(source: &str, note: &Note) {
         Note::TardyEnded { late } => {
             tracing::info!(source, %late, "the source was probed after its deadline")
         }
+        Note::DiedAlone { deaths, until } => tracing::error!(
+            source,
+            "tidewatch died {deaths} times while this source was probed, the last time while nothing else was in progress; \
+             it is not probed before {until}; check what its server sends, remove it from the configuration, and please \
+             report it"
+        ),
         Note::PlanStale => tracing::debug!(
             source,
             "a finished plan is discarded: the source changed or was probed while it was computed"

@@ -1,7 +1,6 @@
-//! Notifications to systemd: ready, reloading, stopping, a status line, and the watchdog.
+//! Notifications to systemd: ready, reloading, stopping, and a status line.
 //!
-//! Does nothing without a notification socket. The watchdog is notified only while the scheduler's loop
-//! runs, so systemd restarts a stuck scheduler.
+//! Does nothing without a notification socket.
 
 use std::time::Duration;
 
@@ -58,17 +57,15 @@ async fn notify(send: impl FnOnce() -> std::io::Result<()> + Send + 'static) -> 
     patience(SEND_LIMIT, &mut sending).await.is_err().then_some(sending)
 }
 
-/// Interval of status updates, unless the watchdog requires a shorter one.
+/// Interval of status updates.
 const STATUS_EVERY: Duration = Duration::from_secs(2);
 
-/// Notifies the watchdog and updates the status line, as long as the scheduler reports progress.
+/// Updates the status line, as long as the scheduler reports progress.
 pub async fn keep(mut progress: watch::Receiver<Progress>, clock: Clock) {
-    let watchdog = sd_notify::watchdog_enabled();
-    let every = watchdog.map_or(STATUS_EVERY, |limit| (limit / 3).min(STATUS_EVERY));
-    let (mut iterations, mut last_line) = (0, String::new());
+    let mut last_line = String::new();
     let mut blocked: Option<JoinHandle<()>> = None;
     loop {
-        real_pause(every).await;
+        real_pause(STATUS_EVERY).await;
         if progress.has_changed().is_err() {
             return;
         }
@@ -77,12 +74,8 @@ pub async fn keep(mut progress: watch::Receiver<Progress>, clock: Clock) {
             continue;
         }
         let shown = progress.borrow_and_update().clone();
-        if watchdog.is_some() && shown.iterations != iterations {
-            blocked = notify(|| sd_notify::notify(&[NotifyState::Watchdog])).await;
-        }
-        iterations = shown.iterations;
         let line = status_line(&shown, &clock);
-        if line != last_line && blocked.is_none() {
+        if line != last_line {
             last_line.clone_from(&line);
             blocked = notify(move || sd_notify::notify(&[NotifyState::Status(&line)])).await;
         }

@@ -22,6 +22,7 @@ use super::prober;
 use super::run::{DaemonError, died_writer};
 use super::scheduler::{Channels, Progress, Scheduler};
 use super::startup;
+use super::watchdog::ProgressMark;
 
 /// The error of a single probe.
 #[derive(Debug, thiserror::Error)]
@@ -86,6 +87,7 @@ pub async fn once(config: &Config, name: &str, clock: &Clock) -> Result<Finished
         health,
         progress,
         deliver: Arc::default(),
+        mark: ProgressMark::default(),
     };
     let rules = Arc::clone(&config.rules);
     let (answer, answered) = oneshot::channel();

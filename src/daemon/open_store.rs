@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use crate::clock::{Clock, real_pause};
 use crate::config::configuration::Config;
 use crate::store::lock::Lock;
-use crate::store::{Connection, StoreError, open};
+use crate::store::{Connection, StoreError, crashes, open};
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::Timestamp;
 
@@ -94,6 +94,7 @@ async fn attempt(config: &Config, clock: &Clock) -> Result<(Lock, Begun), StoreE
     let mut connection = open::for_writing(store).await?;
     let loaded = startup::begin(config, &mut connection, clock).await?;
     open::prepare_for_probes(&mut connection, loaded.engine.len()).await?;
+    crashes::running(&mut connection, clock.boot().as_deref()).await?;
     let due = |&id: &SourceId| Some((id, loaded.engine.memory(id)?.due.at()?));
     let first_due = loaded.unscheduled.iter().filter_map(due).collect();
     Ok((lock, Begun { connection, loaded, first_due, reload: false }))

@@ -106,6 +106,32 @@ impl RefitParams {
     }
 }
 
+/// Fits on a blocking thread. If a source panics, the sources of the batch are fitted one by one, and only that source
+/// has no result.
+async fn fit_each(
+    batch: Arc<Vec<FitSubject>>,
+    fit: Arc<impl Fn(&FitSubject) -> RateRecord + Send + Sync + 'static>,
+) -> Vec<RateRecord> {
+    let (all, fit_one) = (Arc::clone(&batch), Arc::clone(&fit));
+    if let Ok(rates) = tokio::task::spawn_blocking(move || all.iter().map(&*fit_one).collect()).await {
+        return rates;
+    }
+    let mut rates = Vec::new();
+    for index in 0..batch.len() {
+        let (all, fit_one) = (Arc::clone(&batch), Arc::clone(&fit));
+        match tokio::task::spawn_blocking(move || fit_one(&all[index])).await {
+            Ok(rate) => rates.push(rate),
+            Err(_) => {
+                tracing::error!(
+                    source = batch[index].id.0,
+                    "the fit of this source's rate panicked; please report it"
+                );
+            }
+        }
+    }
+    rates
+}
+
 /// Refits rates until it is dropped.
 #[derive(Debug, Clone)]
 pub struct Refitter {
@@ -244,16 +270,12 @@ impl Refitter {
             let ids: Vec<SourceId> = batch.iter().map(|source| source.id).collect();
             let update_times = self.reader.update_times(&ids).await?;
             let (groups, params) = (Arc::clone(groups), Arc::clone(&params));
-            let fit_batch = move || -> Vec<RateRecord> {
-                let fit = |source: &FitSubject| {
-                    let (record, rhythm) = fit(source, &groups, params.borrow(source.policy), now);
-                    let weighed =
-                        update_times.get(&source.id).and_then(|row| weigh(row, &rhythm, now, echoes));
-                    RateRecord { habits: weighed.map(|habits| habits.to_bytes()), ..record }
-                };
-                batch.iter().map(fit).collect()
+            let fit_one = move |source: &FitSubject| {
+                let (record, rhythm) = fit(source, &groups, params.borrow(source.policy), now);
+                let weighed = update_times.get(&source.id).and_then(|row| weigh(row, &rhythm, now, echoes));
+                RateRecord { habits: weighed.map(|habits| habits.to_bytes()), ..record }
             };
-            let Ok(rates) = tokio::task::spawn_blocking(fit_batch).await else { continue };
+            let rates = fit_each(Arc::new(batch), Arc::new(fit_one)).await;
             fitted += rates.len();
             let ids = rates.iter().map(|rate| rate.source).collect();
             self.publish(rates).await?;

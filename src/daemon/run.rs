@@ -10,15 +10,17 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::{Clock, patience, real_pause};
 use crate::config::configuration::Config;
+use crate::config::params::DaemonParams;
 use crate::deliver::dispatcher::Dispatcher;
 use crate::fetch::client::Fetcher;
 use crate::fetch::error::FetchError;
 use crate::store::StoreError;
 use crate::store::clock::ClockSeen;
 use crate::store::files::OpenedFiles;
+use crate::store::probe_inputs::InputsQueue;
 use crate::store::reader::Reader;
 use crate::store::record::EventRecord;
-use crate::store::writer::{Write, Writer, WriterHandle, commit};
+use crate::store::writer::{Health, Write, Writer, WriterHandle, commit};
 use tidewatch_core::engine::event::EngineEvent;
 use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::{Span, Timestamp};
@@ -33,6 +35,8 @@ use super::refit::{RefitParams, Refitter};
 use super::reload::{Reloader, SettingsSenders};
 use super::scheduler::{Channels, Progress, Scheduler};
 use super::startup::Loaded;
+use super::supervised_tasks::{EndedTask, SupervisedTasks};
+use super::watchdog::{ProgressMark, Watchdog};
 use super::{descriptors, notify, prober, retention};
 
 /// The inputs of a daemon.
@@ -76,6 +80,9 @@ pub enum DaemonError {
         /// The reason.
         why: std::io::Error,
     },
+    /// The watchdog's thread.
+    #[error("the thread of the watchdog cannot be started: {0}")]
+    Watchdog(std::io::Error),
     /// A task ended without a command.
     #[error("the {task} ended by itself: {why}")]
     TaskDied {
@@ -123,6 +130,7 @@ pub async fn run(
                 Some(DaemonCommand::Reload) => drop(tasks.reloads.send(())),
                 Some(DaemonCommand::Abort) => break Ok(Ended::Aborted),
                 Some(DaemonCommand::Stop) | None => {
+                    let _ = tasks.writes.send(Write::Stopping);
                     let _ = tasks.control.send(Control::Stop);
                     tokio::spawn(notify::stopping());
                     break drain(&mut tasks.scheduler, &mut commands).await;
@@ -133,7 +141,11 @@ pub async fn run(
             died = &mut tasks.scheduler => break Err(died_task("scheduler", died)),
             died = &mut tasks.planner => break Err(died_task("planner", died)),
             died = &mut tasks.dispatcher => break Err(died_task("dispatcher", died)),
-            Ok(replaced) = &mut tasks.files => break Err(replaced.into()),
+            EndedTask { task, why } = tasks.others.ended() => break Err(DaemonError::TaskDied { task, why }),
+            ended = &mut tasks.files => break Err(match ended {
+                Ok(replaced) => replaced.into(),
+                Err(error) => DaemonError::TaskDied { task: "watch of the store's files", why: error.to_string() },
+            }),
         }
     };
     tasks.end(matches!(ended, Ok(Ended::Drained)), &clock).await?;
@@ -157,8 +169,9 @@ struct Tasks {
     files: JoinHandle<StoreError>,
     /// Signalled when the scheduler has ended and the recording is written.
     recording: Option<oneshot::Receiver<()>>,
-    /// Tasks that may end at any time.
-    others: Vec<JoinHandle<()>>,
+    others: SupervisedTasks,
+    /// Notifies the service manager until the daemon ends.
+    _watchdog: Watchdog,
     last_fit: Refitter,
 }
 
@@ -174,11 +187,40 @@ fn begin_recording(scheduler: &mut Scheduler, to: RecordTo) -> Result<oneshot::R
     scheduler.begin_recording(&to).map_err(|why| DaemonError::Record { path: to.path, why })
 }
 
+/// Starts the tasks that are not waited for at the end.
+fn start_others(
+    refitter: &Refitter,
+    inputs: &InputsQueue,
+    (shown, retain): (watch::Receiver<Progress>, watch::Receiver<DaemonParams>),
+    first_due: Vec<(SourceId, Timestamp)>,
+) -> SupervisedTasks {
+    let Refitter { reader, writes, control, clock, .. } = refitter.clone();
+    let mut others = SupervisedTasks::default();
+    others.start("refitter", refitter.clone().run());
+    others.start("reader of probe inputs", inputs.ended());
+    // These end only with a task that is supervised too.
+    others.start_once("status line", notify::keep(shown, clock.clone()));
+    others.start_once("writer of first due times", note_first_due(first_due, writes.clone()));
+    others.start_once("reader of requests", pass_requests(reader.clone(), control));
+    others.start_once("deletion of old rows", retention::prune(clock, retain, reader, writes));
+    others
+}
+
+/// The queue of reloads, with the one that was requested during the start.
+fn reload_requests(reload: bool) -> (mpsc::UnboundedSender<()>, mpsc::UnboundedReceiver<()>) {
+    let (reloads, to_reload) = mpsc::unbounded_channel();
+    if reload {
+        let _ = reloads.send(());
+    }
+    (reloads, to_reload)
+}
+
 /// Starts all tasks.
 async fn start(setup: DaemonSetup, begun: Begun, store: &Path) -> Result<Tasks, DaemonError> {
     let DaemonSetup { config, path, clock, progress, record } = setup;
     let config = Arc::new(config);
-    let Begun { connection, loaded, first_due, reload } = begun;
+    let Begun { connection, mut loaded, first_due, reload } = begun;
+    let suspects = std::mem::take(&mut loaded.suspects);
     let files = tokio::spawn(watch_files(OpenedFiles::of(store), clock.clone()));
     let reader = Reader::open(store).await?;
     let fetcher = Fetcher::new(&config.fetch, config.daemon.contact.as_deref())?;
@@ -194,7 +236,11 @@ async fn start(setup: DaemonSetup, begun: Begun, store: &Path) -> Result<Tasks, 
     let (deliver, shown) = (Arc::new(Notify::new()), progress.subscribe());
     let abort = CancellationToken::new();
     let context = ProbeContext::new(reader.clone(), writes.clone(), control.clone(), clock.clone());
+    let inputs = context.inputs.clone();
     let prober = tokio::spawn(prober::run(context, to_launch, finished, abort.clone()));
+    let mark = ProgressMark::default();
+    let watchdog = Watchdog::start(mark.clone()).map_err(DaemonError::Watchdog)?;
+    let stalls = health.clone();
     let channels = Channels {
         control: controls,
         finished: has_finished,
@@ -205,11 +251,13 @@ async fn start(setup: DaemonSetup, begun: Begun, store: &Path) -> Result<Tasks, 
         health,
         progress,
         deliver: Arc::clone(&deliver),
+        mark: mark.clone(),
     };
     let rules = Arc::clone(&config.rules);
     let mut scheduler = Scheduler::new(loaded, clock.clone(), Some(fetcher.clone()), rules, channels);
     let counters = scheduler.activity();
     let recording = record.map(|to| begin_recording(&mut scheduler, to)).transpose()?;
+    scheduler.suspect(suspects);
     let (posts, fetcher_of_posts) = watch::channel(fetcher);
     let (targets, changed_targets) = watch::channel(Arc::new(config.targets.clone()));
     let dispatcher = Dispatcher {
@@ -232,23 +280,14 @@ async fn start(setup: DaemonSetup, begun: Begun, store: &Path) -> Result<Tasks, 
     let (planning, params) = watch::channel(planner::params(&config));
     let planner = Planner { reader: reader.clone(), orders: to_plan, control: control.clone(), params };
     let (retention, retain) = watch::channel(config.daemon.clone());
-    let mut others = vec![
-        tokio::spawn(summarize(counters, reader.clone())),
-        tokio::spawn(notify::keep(shown, clock.clone())),
-        tokio::spawn(note_first_due(first_due, writes.clone())),
-        tokio::spawn(pass_requests(reader.clone(), control.clone())),
-        tokio::spawn(refitter.clone().run()),
-        tokio::spawn(retention::prune(clock.clone(), retain, reader.clone(), writes.clone())),
-    ];
-    let (reloads, to_reload) = mpsc::unbounded_channel();
-    if reload {
-        let _ = reloads.send(());
-    }
+    let mut others = start_others(&refitter, &inputs, (shown, retain), first_due);
+    others.start_once("summary of the log", summarize(counters, reader.clone()));
+    let (reloads, to_reload) = reload_requests(reload);
     if let Some(path) = path {
         let (control, writes) = (control.clone(), writes.clone());
         let settings = SettingsSenders { refits, planning, targets, posts, retention };
         let reloader = Reloader { config, path, reader, writes, control, clock, settings, doubted: None };
-        others.push(tokio::spawn(keep_reloading(reloader, to_reload)));
+        others.start_once("reloader", keep_reloading(reloader, to_reload, stalls));
     }
     Ok(Tasks {
         sources,
@@ -265,6 +304,7 @@ async fn start(setup: DaemonSetup, begun: Begun, store: &Path) -> Result<Tasks, 
         files,
         recording,
         others,
+        _watchdog: watchdog,
         last_fit: refitter,
     })
 }
@@ -275,7 +315,8 @@ impl Tasks {
         self.abort.cancel();
         self.files.abort();
         let tasks = [self.scheduler, self.planner, self.dispatcher];
-        tasks.into_iter().chain(self.others).for_each(|task| task.abort());
+        tasks.into_iter().for_each(|task| task.abort());
+        self.others.abort();
         if drained {
             // The next start refits the sources that are left out.
             let _ = patience(LAST_FIT, self.last_fit.refit(clock.now())).await;
@@ -326,8 +367,16 @@ async fn drain(
     }
 }
 
-async fn keep_reloading(mut reloader: Reloader, mut asked: mpsc::UnboundedReceiver<()>) {
+async fn keep_reloading(
+    mut reloader: Reloader,
+    mut asked: mpsc::UnboundedReceiver<()>,
+    mut health: watch::Receiver<Health>,
+) {
     while asked.recv().await.is_some() {
+        // A store that is stalled takes no list of sources. The files are read when it does.
+        if health.wait_for(|health| *health == Health::Well).await.is_err() {
+            return;
+        }
         // Several pending signals cause one reload.
         while asked.try_recv().is_ok() {}
         notify::reloading().await;

@@ -4,7 +4,7 @@
 //! decides nothing and never blocks: the store and the network answer by message. It uses no socket and no
 //! SQL, so tests can replace the other ends of its channels.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::store::clock::{ClockSeen, Correction, CorrectionFound};
 use crate::store::record::EventRecord as StoredEvent;
 use crate::store::writer::{Health, Receipt, Write};
 use tidewatch_core::engine::action::{Action, Persist, ProbeResult, Refusal};
-use tidewatch_core::engine::event::{Committed, Configuration, EngineEvent, Moved};
+use tidewatch_core::engine::event::{Committed, Configuration, CrashSuspect, EngineEvent, Moved};
 use tidewatch_core::engine::state::Engine;
 use tidewatch_core::planning::build::PlanOrder;
 use tidewatch_core::source_id::SourceId;
@@ -33,11 +33,12 @@ use super::probe::Finished;
 use super::probe_record::probe_record;
 use super::record::{RecordTo, Recording};
 use super::startup::{Loaded, Roster, learning_of, rule_set};
+use super::watchdog::ProgressMark;
 
 /// The scheduler's progress, for the status line and for tests.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Iterations of the loop; the watchdog is notified while it grows.
+    /// Iterations of the loop.
     pub iterations: u64,
     /// Sources watched.
     pub sources: usize,
@@ -78,6 +79,8 @@ pub struct Channels {
     pub progress: watch::Sender<Progress>,
     /// Notified when a delivery is stored.
     pub deliver: Arc<Notify>,
+    /// Marks progress for the watchdog.
+    pub mark: ProgressMark,
 }
 
 /// Owns the engine, and connects it to the other tasks.
@@ -109,6 +112,10 @@ pub struct Scheduler {
     /// Of the probes that the engine sends in answer to the receipt being handled.
     request_inputs: HashMap<SourceId, RequestInputs>,
     stopping: bool,
+    /// Since when each write is awaited whose receipt is outstanding, by the clock of the mark, in order.
+    awaited: VecDeque<u64>,
+    /// Since when a step is due.
+    step_due_since: Option<u64>,
     shown: Progress,
     /// Reused buffer of actions; empty between events.
     actions: Vec<Action>,
@@ -157,6 +164,8 @@ impl Scheduler {
             redirects: HashMap::new(),
             request_inputs: HashMap::new(),
             stopping: false,
+            awaited: VecDeque::new(),
+            step_due_since: None,
             shown: Progress::default(),
             actions: Vec::new(),
             recording: None,
@@ -175,6 +184,13 @@ impl Scheduler {
         let (recording, written) = Recording::begin(&self.engine, to)?;
         self.recording = Some(recording);
         Ok(written)
+    }
+
+    /// Passes the sources that may have ended an earlier daemon to the engine. Before the first probe.
+    pub fn suspect(&mut self, suspects: Vec<CrashSuspect>) {
+        if !suspects.is_empty() {
+            self.handle(EngineEvent::Died(suspects));
+        }
     }
 
     /// Runs until a stop message, and until all probes in progress are stored.
@@ -225,6 +241,7 @@ impl Scheduler {
 
     /// Passes a receipt of the store to the engine. What requests need is kept until they are sent.
     fn committed(&mut self, receipt: Receipt) {
+        self.awaited.pop_front();
         let committed = match receipt {
             Receipt::Started(mut inputs) => {
                 self.watch_clock();
@@ -348,17 +365,25 @@ impl Scheduler {
                 pardon::writes(&result).into_iter().for_each(|write| self.write(write));
                 return;
             }
-            Persist::Started(attempts) => Write::Started(attempts),
+            Persist::Started(attempts) => {
+                self.awaited.push_back(self.channels.mark.now());
+                Write::Started(attempts)
+            }
             Persist::Cancelled(source) => {
                 self.shown.cancelled += 1;
                 Write::Cancelled(source)
             }
             Persist::Ended(result) => match ended.take() {
-                Some(finished) => self.record(finished, *result),
+                Some(finished) => {
+                    self.awaited.push_back(self.channels.mark.now());
+                    self.record(finished, *result)
+                }
                 None => return,
             },
             Persist::Due(due) => Write::Due(due),
             Persist::FirstDue(due) => Write::FirstDue(due),
+            Persist::Backoff(change) => Write::Backoff(change),
+            Persist::SuspicionOver(source) => Write::SuspicionOver(source),
             Persist::Plans(plans) => Write::Plans(plans),
             Persist::Note { at, source, note } => {
                 match event(source, at, &note, |to| self.shown(source, to)) {
@@ -503,7 +528,17 @@ impl Scheduler {
             Health::Well => None,
             Health::Stalled(why) => Some(why.clone()),
         };
+        self.mark_progress();
         self.channels.progress.send_replace(self.shown.clone());
+    }
+
+    /// For the watchdog: since when a commit or a step that is due is awaited.
+    fn mark_progress(&mut self) {
+        let (mark, now) = (&self.channels.mark, self.clock.now());
+        let is_due = self.engine.next_start().is_some_and(|at| at <= now);
+        self.step_due_since = is_due.then(|| self.step_due_since.unwrap_or_else(|| mark.now()));
+        let waits_since = [self.awaited.front().copied(), self.step_due_since].into_iter().flatten().min();
+        mark.iterated(waits_since, self.shown.stalled.is_some());
     }
 
     fn write(&self, write: Write) {

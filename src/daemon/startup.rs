@@ -21,8 +21,8 @@ use crate::store::clock::{ClockSeen, StoredClock};
 use crate::store::clock_set::correct_at_start;
 use crate::store::load::{self, Remembered, StoredState};
 use crate::store::writer::Write;
-use crate::store::{Connection, StoreError, rules};
-use tidewatch_core::engine::event::{KnownSource, Moved};
+use crate::store::{Connection, StoreError, crashes, rules};
+use tidewatch_core::engine::event::{CrashSuspect, KnownSource, Moved};
 use tidewatch_core::engine::loading::Loader;
 use tidewatch_core::engine::params::{SourcePrice, Terms};
 use tidewatch_core::engine::rule_counts::{RuleSet, RuleState};
@@ -168,6 +168,8 @@ pub struct Loaded {
     pub unscheduled: Vec<SourceId>,
     /// The corrections of the clock so far.
     pub clock: StoredClock,
+    /// Sources that may have ended an earlier daemon.
+    pub suspects: Vec<CrashSuspect>,
     /// The time of the boot by the clock that all times are of.
     pub booted_at: Option<Timestamp>,
 }
@@ -192,8 +194,9 @@ pub(super) async fn begin(
     if let Some(correction) = correct_at_start(connection, &seen).await? {
         tracing::warn!("the clock was {correction}; the schedule moves with it");
     }
-    load::begin(connection, &config.sources, seen.reading.now).await?;
-    load_engine(config, connection, &seen).await
+    load::begin(connection, &config.sources, seen.reading.now, seen.boot.as_deref()).await?;
+    let loaded = load_engine(config, connection, &seen).await?;
+    Ok(Loaded { suspects: crashes::suspects(connection).await?, ..loaded })
 }
 
 /// Builds an engine with all configured sources that are stored.
@@ -314,6 +317,7 @@ impl<'c> Startup<'c> {
             roster: self.roster,
             unscheduled: self.unscheduled,
             clock: self.clock,
+            suspects: Vec::new(),
             booted_at: None,
         }
     }

@@ -17,7 +17,8 @@ use crate::config::address::{is_private, wrapped};
 
 use super::error::{FetchError, FetchFault};
 use super::known_addresses::KnownAddresses;
-use super::resolving::{self, Unresolved};
+use super::name_lookups::NameLookups;
+use super::resolving::Unresolved;
 
 /// Decides which addresses are public.
 #[derive(Debug, Clone, Default)]
@@ -97,6 +98,7 @@ struct Inner {
     fixed: Vec<(String, IpAddr)>,
     /// Answers of the system.
     known: KnownAddresses,
+    lookups: NameLookups,
     /// `None` if private addresses are allowed.
     guard: Option<Guard>,
 }
@@ -105,7 +107,12 @@ impl Resolver {
     /// Creates a resolver that returns only public addresses, or all addresses without a guard.
     pub fn new(fixed: &[(String, IpAddr)], guard: Option<Guard>) -> Self {
         let fixed = fixed.iter().map(|(name, address)| (plain(name), *address)).collect();
-        Self(Arc::new(Inner { fixed, known: KnownAddresses::default(), guard }))
+        Self(Arc::new(Inner {
+            fixed,
+            known: KnownAddresses::default(),
+            lookups: NameLookups::default(),
+            guard,
+        }))
     }
 }
 
@@ -140,7 +147,8 @@ impl Inner {
         if let Some(known) = self.known.get(name) {
             return Ok(known);
         }
-        let found = resolving::addresses(name).await?;
+        let found = self.lookups.resolve(name).await.map_err(|error| Unresolved::new(name, &error))?;
+        let found: Arc<[IpAddr]> = found.into();
         self.known.keep(name, &found);
         Ok(found)
     }

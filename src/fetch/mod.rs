@@ -18,6 +18,7 @@ pub mod guard;
 pub mod host_group;
 mod kept_hosts;
 mod known_addresses;
+mod name_lookups;
 mod own_waits;
 pub mod post;
 pub mod request;

@@ -1,12 +1,10 @@
-//! Asks the system's resolver for a name, and reports why it has no address.
+//! Why a name has no address.
 //!
 //! The standard library gives the resolver's reason as a text only. Must not know which addresses are permitted.
 
 use std::error::Error;
 use std::fmt;
 use std::io;
-use std::net::IpAddr;
-use std::sync::Arc;
 
 /// Why a name has no address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,7 +49,8 @@ const NO_SUCH_NAME: [&str; 4] = [
 ];
 
 impl Unresolved {
-    fn new(name: &str, error: &io::Error) -> Self {
+    /// The error of the system's resolver for this name.
+    pub(super) fn new(name: &str, error: &io::Error) -> Self {
         let text = error.to_string();
         let cause = text.rsplit_once(": ").map_or(text.as_str(), |(_, cause)| cause).to_owned();
         let why = match cause.as_str() {
@@ -67,14 +66,6 @@ impl Unresolved {
 pub(super) fn is_out_of_descriptors(error: &io::Error) -> bool {
     let errno = [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE].map(rustix::io::Errno::raw_os_error);
     error.raw_os_error().is_some_and(|code| errno.contains(&code))
-}
-
-/// The addresses of a name.
-pub(super) async fn addresses(name: &str) -> Result<Arc<[IpAddr]>, Unresolved> {
-    match tokio::net::lookup_host((name, 0)).await {
-        Ok(found) => Ok(found.map(|found| found.ip()).collect()),
-        Err(error) => Err(Unresolved::new(name, &error)),
-    }
 }
 
 #[cfg(test)]

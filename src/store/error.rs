@@ -143,6 +143,19 @@ pub(super) fn may_pass(error: &sqlx::Error) -> bool {
         .is_some_and(|code| [BUSY, LOCKED, NOMEM, READONLY, IOERR, FULL, CANTOPEN].contains(&code))
 }
 
+/// Whether SQLite refuses what is written: a constraint, a value that is too large, a text that is no JSON.
+pub(super) fn is_refused(error: &sqlx::Error) -> bool {
+    const ERROR: i32 = 1;
+    const TOOBIG: i32 = 18;
+    const CONSTRAINT: i32 = 19;
+    const MISMATCH: i32 = 20;
+    match primary_code(error) {
+        Some(TOOBIG | CONSTRAINT | MISMATCH) => true,
+        Some(ERROR) => error.to_string().contains("JSON"),
+        _ => matches!(error, sqlx::Error::Encode(_)),
+    }
+}
+
 /// Whether the file or its folder cannot be written.
 pub(super) fn is_read_only(error: &sqlx::Error) -> bool {
     primary_code(error).is_some_and(|code| [READONLY, CANTOPEN].contains(&code))

@@ -5,6 +5,8 @@ use sqlx::{Row, SqliteConnection};
 use tidewatch_core::engine::fleet_price::{FleetPrice, PriceInForce, SentOverExpected};
 use tidewatch_core::time::{Span, Timestamp};
 
+use super::finite::finite;
+
 /// Stores a price. Replaces a row of the same time, which may occur after the clock was set back.
 pub(super) async fn write(
     connection: &mut SqliteConnection,
@@ -16,14 +18,14 @@ pub(super) async fn write(
          VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
     )
     .bind(price.at.as_millis())
-    .bind(price.in_force.hours)
+    .bind(finite(price.in_force.hours))
     .bind(price.in_force.at_least_every.as_millis())
-    .bind(price.shared_per_hour)
-    .bind(price.fixed_per_hour)
-    .bind(price.shared.sent)
-    .bind(price.shared.expected)
-    .bind(price.fixed.sent)
-    .bind(price.fixed.expected)
+    .bind(finite(price.shared_per_hour))
+    .bind(finite(price.fixed_per_hour))
+    .bind(finite(price.shared.sent))
+    .bind(finite(price.shared.expected))
+    .bind(finite(price.fixed.sent))
+    .bind(finite(price.fixed.expected))
     .execute(connection)
     .await?;
     Ok(())

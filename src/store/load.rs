@@ -14,10 +14,10 @@ use tidewatch_core::time::{Span, Timestamp};
 
 use super::StoreError;
 use super::clock::{ClockSeen, LogPeriod, StoredClock};
-use super::fleet_prices;
 use super::json_rows::read_text;
 use super::source_row::{self, SourceRow};
 use super::sync::{Listing, sync_all};
+use super::{crashes, fleet_prices};
 
 /// The stored state that belongs to no single source.
 #[derive(Debug, Clone, Default)]
@@ -60,11 +60,16 @@ pub async fn begin(
     connection: &mut SqliteConnection,
     listed: &[impl Listing],
     now: Timestamp,
+    boot: Option<&str>,
 ) -> Result<(), StoreError> {
     let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
+    if begin_after_restore(&mut transaction, now).await? {
+        // Of the daemon that was running when the backup was made.
+        crashes::asked_to_stop(&mut transaction).await?;
+    }
+    crashes::count_death(&mut transaction, boot).await?;
     let interrupted = recover(&mut transaction, now).await?;
     let dropped = drop_requests(&mut transaction).await?;
-    begin_after_restore(&mut transaction, now).await?;
     sync_all(&mut transaction, listed, now).await?;
     transaction.commit().await?;
     if interrupted > 0 {
@@ -98,13 +103,17 @@ async fn drop_requests(connection: &mut SqliteConnection) -> Result<u64, StoreEr
 /// In `meta`: when the daemon started first after a restore; 0 before that.
 pub(super) const RESTORED: &str = "first_start_after_restore";
 
-async fn begin_after_restore(connection: &mut SqliteConnection, now: Timestamp) -> Result<(), StoreError> {
-    sqlx::query("UPDATE meta SET value = ? WHERE key = ? AND value = 0")
+/// Notes the first start after a restore. Returns whether this is one.
+async fn begin_after_restore(
+    connection: &mut SqliteConnection,
+    now: Timestamp,
+) -> Result<bool, StoreError> {
+    let noted = sqlx::query("UPDATE meta SET value = ? WHERE key = ? AND value = 0")
         .bind(now.as_millis())
         .bind(RESTORED)
         .execute(connection)
         .await?;
-    Ok(())
+    Ok(noted.rows_affected() > 0)
 }
 
 /// Logs the probes that were in progress at the last end (table `flights`) as failed, so that budgets count

@@ -13,7 +13,7 @@ macro_rules! file {
 }
 
 /// All files of `migrations/`, oldest first. A file is never changed after a release.
-const FILES: [(&str, &str); 28] = [
+const FILES: [(&str, &str); 29] = [
     file!("0001_store"),
     file!("0002_rhythm"),
     file!("0003_plans"),
@@ -40,6 +40,7 @@ const FILES: [(&str, &str); 28] = [
     file!("0025_page_read_as"),
     file!("0026_lines"),
     file!("0027_unread"),
+    file!("0028_crash_suspects"),
     file!("0029_robots_of_redirects"),
     file!("0030_models_clock"),
 ];

@@ -69,6 +69,17 @@ pub struct InputsQueue {
 }
 
 impl InputsQueue {
+    /// Completes when a task that reads has ended, which only a panic causes while there is a clone.
+    pub fn ended(&self) -> impl Future<Output = ()> + Send + 'static {
+        let (inputs, items) = (self.inputs.clone(), self.items.clone());
+        async move {
+            tokio::select! {
+                () = inputs.ended() => {}
+                () = items.ended() => {}
+            }
+        }
+    }
+
     /// Starts the tasks that read. They end with the last clone.
     pub fn start(reader: Reader) -> Self {
         let of_items = reader.clone();

@@ -52,11 +52,32 @@ impl<Q: Send + 'static, A: Send + 'static> ReadQueue<Q, A> {
         Self(requests)
     }
 
+    /// Completes when the task has ended: after a panic.
+    pub(super) async fn ended(&self) {
+        self.0.closed().await;
+    }
+
     /// The answer, or the reason why the store cannot be read.
     pub(super) async fn get(&self, request: Q) -> Result<A, String> {
         let (reply, answer) = oneshot::channel();
         // Fails only if the task ended.
         let _ = self.0.send((request, reply));
         answer.await.unwrap_or_else(|_| Err(StoreError::Stopped.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_while_reading_ends_the_queue() {
+        let queue = ReadQueue::start(async |asked: Vec<u8>| {
+            assert!(!asked.contains(&7), "the reason");
+            Ok(asked)
+        });
+        assert_eq!(queue.get(1).await, Ok(1));
+        assert!(queue.get(7).await.is_err());
+        queue.ended().await;
     }
 }

@@ -16,6 +16,7 @@ use tidewatch_core::source_id::SourceId;
 use tidewatch_core::time::Timestamp;
 
 use super::StoreError;
+use super::finite::finite;
 use super::json_rows::{Hex, read_text, text_of};
 use super::known_items::packed;
 use super::known_rate::KnownRate;
@@ -189,7 +190,7 @@ async fn begin(
     .bind(evidence.since.as_millis())
     .bind(ended.map(Timestamp::as_millis))
     .bind(evidence.observed)
-    .bind(evidence.expected)
+    .bind(finite(evidence.expected))
     .execute(connection)
     .await?;
     Ok(())
@@ -206,7 +207,7 @@ async fn extend_burst(
     )
     .bind(ended.map(Timestamp::as_millis))
     .bind(evidence.observed)
-    .bind(evidence.expected)
+    .bind(finite(evidence.expected))
     .bind(id)
     .execute(connection)
     .await?;

@@ -7,6 +7,7 @@ use tidewatch_core::engine::slot_stats::SlotStats;
 use tidewatch_core::time::Span;
 
 use super::clock::TOTAL;
+use super::finite::finite;
 use super::record::{PardonRecord, RobotsRecord};
 
 type Result = std::result::Result<(), sqlx::Error>;
@@ -27,8 +28,8 @@ pub(super) async fn load(connection: &mut SqliteConnection, load: &SlotStats) ->
     .bind(load.late_for.as_millis())
     .bind(load.latest.as_millis())
     .bind(signed(load.waiting))
-    .bind(load.undiscovered_hours)
-    .bind(load.work)
+    .bind(finite(load.undiscovered_hours))
+    .bind(finite(load.work))
     .bind(signed(load.tardy))
     .bind(load.tardy_for.as_millis())
     .bind(load.tardiest.as_millis())

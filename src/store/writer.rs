@@ -2,8 +2,8 @@
 //!
 //! Writes all queued items in one `BEGIN IMMEDIATE` transaction, and sends receipts after its commit. If
 //! the disk is full or the file is busy, it retries the same batch until that succeeds. So only committed
-//! writes are acknowledged, and none is dropped. An error that a retry cannot fix ends the task and the
-//! daemon.
+//! writes are acknowledged. A write that SQLite refuses for its content is left out, see [`leave_out`].
+//! Another error that a retry cannot fix ends the task and the daemon.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use sqlx::{Connection, SqliteConnection};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::clock::{Stopwatch, real_pause};
-use tidewatch_core::engine::action::{AdoptedPlan, Attempt, DueChange};
+use tidewatch_core::engine::action::{AdoptedPlan, Attempt, BackoffChange, DueChange};
 use tidewatch_core::engine::fleet_price::FleetPrice;
 use tidewatch_core::engine::slot_stats::SlotStats;
 use tidewatch_core::source_id::SourceId;
@@ -23,14 +23,15 @@ use super::attempts::RequestInputs;
 use super::batch::WriteBatch;
 use super::clock::{ClockSeen, Correction};
 use super::clock_set::Behind;
-use super::error::may_pass;
+use super::error::{is_refused, may_pass};
 use super::record::{
-    DeliveryRecord, EventRecord, PardonRecord, ProbeRecord, RateRecord, RelearnedRecord, RobotsRecord,
+    DeliveryRecord, EventRecord, PardonRecord, ProbeOutcome, ProbeRecord, RateRecord, RelearnedRecord,
+    RobotsRecord, ValidatorsChange,
 };
 use super::retention::{self, DeleteBefore, DeletionClock};
 use super::rhythm;
 use super::sync::{Listed, Synced};
-use super::{StoreError, attempts, clock_set, fleet_prices, outbox, rules, sync, write};
+use super::{StoreError, attempts, clock_set, crashes, fleet_prices, outbox, rules, sync, write};
 
 /// A write to the store.
 #[derive(Debug)]
@@ -93,6 +94,12 @@ pub enum Write {
     Delivery(DeliveryRecord),
     /// Due times changed by rules.
     Due(Vec<DueChange>),
+    /// The backoff of a source that was alone in progress when the daemon died.
+    Backoff(Box<BackoffChange>),
+    /// A probe of a source ended: it is not suspected any more.
+    SuspicionOver(SourceId),
+    /// The daemon is asked to stop.
+    Stopping,
     /// The existing rules; the stored state of all others is deleted.
     Rules(Vec<Arc<str>>),
     /// Slot statistics.
@@ -108,6 +115,36 @@ pub enum Write {
 }
 
 impl Write {
+    /// What it is, for messages.
+    pub(super) fn kind(&self) -> &'static str {
+        match self {
+            Self::Started(_) => "the start of a probe",
+            Self::Cancelled(_) => "a cancelled probe",
+            Self::Ended(_) => "the end of a probe",
+            Self::Event(_) => "an event",
+            Self::Rates(_) => "a rate",
+            Self::Relearned(_) => "evidence",
+            Self::Plans(_) => "a plan",
+            Self::Robots(_) => "a robots.txt",
+            Self::Pardoned(_) => "a pardon",
+            Self::Answer { .. } => "the answer to a request",
+            Self::FirstDue(_) | Self::Due(_) => "a due time",
+            Self::Sync { .. } => "the list of sources",
+            Self::Rename { .. } => "another name",
+            Self::ClockSet(..) | Self::ClockSeen(_) => "a change of the clock",
+            Self::CorrectSources { .. } => "times by another clock",
+            Self::Delivery(_) => "a delivery",
+            Self::Backoff(_) => "a backoff",
+            Self::SuspicionOver(_) => "the end of a suspicion",
+            Self::Stopping => "the stop",
+            Self::Rules(_) => "the list of rules",
+            Self::Load(_) => "slot statistics",
+            Self::Price(_) => "a price",
+            Self::Prune(_) | Self::DeletionClock(_) => "a deletion",
+            Self::Flush(_) => "nothing",
+        }
+    }
+
     /// The number of probes that start or end.
     fn probes(&self) -> usize {
         match self {
@@ -298,11 +335,36 @@ impl Writer {
         }
     }
 
+    /// Commits a batch. If SQLite refuses one of its writes, the others are committed in smaller transactions.
     async fn commit(&mut self, batch: &mut Vec<Write>) -> Result<(), StoreError> {
+        let mut groups = VecDeque::from([std::mem::take(batch)]);
+        while let Some(group) = groups.pop_front() {
+            match self.commit_group(&group).await? {
+                Ok(written) => self.acknowledge(group, written),
+                Err(error) => {
+                    let instead = match split(group) {
+                        Ok(parts) => parts,
+                        Err(write) => {
+                            vec![leave_out(&mut self.connection, *write, error).await?]
+                        }
+                    };
+                    instead.into_iter().rev().for_each(|group| groups.push_front(group));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Commits these writes together, as soon as the store can be written. Returns the error if it refuses them.
+    async fn commit_group(
+        &mut self,
+        batch: &[Write],
+    ) -> Result<Result<TransactionEffects, sqlx::Error>, StoreError> {
         let mut pause = FIRST_RETRY;
-        let mut written = loop {
+        let written = loop {
             match try_commit(&mut self.connection, batch, self.behind).await {
                 Ok(done) => break done,
+                Err(error) if is_refused(&error) => return Ok(Err(error)),
                 Err(error) if may_pass(&error) => {
                     let message = error.to_string();
                     if *self.health.borrow() == Health::Well {
@@ -322,6 +384,10 @@ impl Writer {
         if self.health.send_replace(Health::Well) != Health::Well {
             tracing::info!("the store can be written again");
         }
+        Ok(Ok(written))
+    }
+
+    fn acknowledge(&mut self, batch: Vec<Write>, mut written: TransactionEffects) {
         if let Some(before) = written.more_to_prune {
             // Queued after newer writes. Fails when stopping, because the inbox is closed then.
             let _ = self.outbox.send(Write::Prune(before));
@@ -330,7 +396,7 @@ impl Writer {
         if let Some(after) = written.more_to_correct {
             let _ = self.outbox.send(Write::CorrectSources { after });
         }
-        for write in batch.drain(..) {
+        for write in batch {
             // A closed receiver needs no receipt.
             match write {
                 Write::Started(attempts) => {
@@ -350,7 +416,6 @@ impl Writer {
                 _ => {}
             }
         }
-        Ok(())
     }
 }
 
@@ -450,6 +515,9 @@ async fn write_one(
             };
         }
         Write::Delivery(record) => outbox::settle(connection, record).await?,
+        Write::Backoff(change) => crashes::back_off(connection, change).await?,
+        Write::SuspicionOver(id) => crashes::suspicion_over(connection, *id).await?,
+        Write::Stopping => crashes::asked_to_stop(connection).await?,
         Write::Rules(known) => rules::forget_others(connection, known).await?,
         Write::Load(load) => write::load(connection, load).await?,
         Write::Price(price) => fleet_prices::write(connection, price).await?,
@@ -467,4 +535,126 @@ async fn write_one(
         | Write::Flush(_) => {}
     }
     Ok(())
+}
+
+/// The error of a probe whose result was refused.
+const NOT_STORED: &str = "its result cannot be stored";
+
+/// Splits writes, in order, so that a part of them can be committed. Returns the only one if it cannot be split.
+fn split(mut group: Vec<Write>) -> Result<Vec<Vec<Write>>, Box<Write>> {
+    if group.len() > 1 {
+        let rest = group.split_off(group.len() / 2);
+        return Ok(vec![group, rest]);
+    }
+    fn singly<T>(many: Vec<T>, write: fn(Vec<T>) -> Write) -> Vec<Vec<Write>> {
+        many.into_iter().map(|one| vec![write(vec![one])]).collect()
+    }
+    match group.pop() {
+        Some(Write::Started(many)) if many.len() > 1 => Ok(singly(many, Write::Started)),
+        Some(Write::Rates(many)) if many.len() > 1 => Ok(singly(many, Write::Rates)),
+        Some(Write::Relearned(many)) if many.len() > 1 => Ok(singly(many, Write::Relearned)),
+        Some(Write::Plans(many)) if many.len() > 1 => Ok(singly(many, Write::Plans)),
+        Some(Write::Due(many)) if many.len() > 1 => Ok(singly(many, Write::Due)),
+        Some(Write::FirstDue(many)) if many.len() > 1 => Ok(singly(many, Write::FirstDue)),
+        Some(write) => Err(Box::new(write)),
+        None => Ok(Vec::new()),
+    }
+}
+
+/// Reports a refused write. Returns what is to be written in its place.
+async fn leave_out(
+    connection: &mut SqliteConnection,
+    write: Write,
+    error: sqlx::Error,
+) -> Result<Vec<Write>, StoreError> {
+    let (source, at) = concerns(&write);
+    let name: Option<String> = match source {
+        Some(id) => {
+            let query = sqlx::query_scalar("SELECT name FROM sources WHERE id = ?").bind(id.0);
+            query.fetch_optional(connection).await.unwrap_or_default()
+        }
+        None => None,
+    };
+    let kind = write.kind();
+    tracing::error!(
+        source = name.as_deref().unwrap_or_default(),
+        %error,
+        "the store refuses a write ({kind}); it is left out, and everything else is stored; please report it"
+    );
+    let detail = Some(format!("{kind}: {error}"));
+    let event = at.map(|at| Write::Event(EventRecord { at, kind: "write_refused", source, detail }));
+    let instead = match write {
+        Write::Ended(record) if record.error.as_deref() != Some(NOT_STORED) => {
+            Some(Write::Ended(Box::new(reduced(*record))))
+        }
+        Write::Started(attempts) if attempts.iter().any(|attempt| attempt.forecast.is_some()) => {
+            let without = |attempt| Attempt { forecast: None, ..attempt };
+            Some(Write::Started(attempts.into_iter().map(without).collect()))
+        }
+        // The scheduler waits for these. A restart reads the list of sources again.
+        Write::Started(_) | Write::Ended(_) => return Err(error.into()),
+        // It would be refused again.
+        Write::Event(_) => return Ok(Vec::new()),
+        _ => None,
+    };
+    Ok(instead.into_iter().chain(event).collect())
+}
+
+/// What the schedule and the budget need of a probe. The validators are kept, so the next probe finds its updates again.
+fn reduced(record: ProbeRecord) -> ProbeRecord {
+    ProbeRecord {
+        outcome: ProbeOutcome::Failed,
+        error: Some(NOT_STORED.to_owned()),
+        validators: ValidatorsChange::Keep,
+        document: None,
+        observation: None,
+        beliefs: None,
+        burst: None,
+        burst_so_far: None,
+        events: Vec::new(),
+        matches: Vec::new(),
+        rules: Vec::new(),
+        compared: None,
+        ..record
+    }
+}
+
+/// The source that a write concerns, if it is one, and its time, if it has one.
+fn concerns(write: &Write) -> (Option<SourceId>, Option<Timestamp>) {
+    match write {
+        Write::Started(attempts) => {
+            let first = attempts.first();
+            (first.map(|attempt| attempt.source), first.map(|attempt| attempt.started))
+        }
+        Write::Ended(record) => (Some(record.attempt.source), Some(record.finished)),
+        Write::Cancelled(id) | Write::SuspicionOver(id) => (Some(*id), None),
+        Write::Backoff(change) => (Some(change.due.source), None),
+        Write::Event(event) => (event.source, None),
+        Write::Rates(rates) => {
+            let first = rates.first();
+            (first.map(|rate| rate.source), first.map(|rate| rate.fitted_at))
+        }
+        Write::Plans(plans) => {
+            let first = plans.first();
+            (first.map(|plan| plan.due.source), first.map(|plan| plan.made_at))
+        }
+        Write::Relearned(records) => (records.first().map(|record| record.source), None),
+        Write::Due(changes) => (changes.first().map(|change| change.source), None),
+        Write::FirstDue(due) => (due.first().map(|&(source, _)| source), None),
+        Write::Robots(robots) => (None, Some(robots.fetched_at)),
+        Write::Delivery(record) => (None, Some(record.at)),
+        Write::ClockSet(correction, _) => (None, Some(correction.at)),
+        Write::Pardoned(pardon) => (None, Some(pardon.at)),
+        Write::Load(load) => (None, Some(load.until)),
+        Write::Price(price) => (None, Some(price.at)),
+        Write::Sync { at, .. } | Write::Rename { at, .. } => (None, Some(*at)),
+        Write::Answer { .. }
+        | Write::ClockSeen(_)
+        | Write::CorrectSources { .. }
+        | Write::Rules(_)
+        | Write::Prune(_)
+        | Write::DeletionClock(_)
+        | Write::Stopping
+        | Write::Flush(_) => (None, None),
+    }
 }

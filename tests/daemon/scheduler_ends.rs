@@ -7,6 +7,7 @@ use tidewatch::clock::real_pause;
 use tidewatch::daemon::messages::{Control, Launch};
 use tidewatch::daemon::probe::Finished;
 use tidewatch::daemon::scheduler::{Channels, Progress};
+use tidewatch::daemon::watchdog::ProgressMark;
 use tidewatch::store::attempts::RequestInputs;
 use tidewatch::store::writer::{Health, Receipt, Write};
 use tidewatch_core::planning::build::PlanOrder;
@@ -60,6 +61,7 @@ pub fn channels(start: Duration, end: Duration) -> (Channels, Ends) {
         health,
         progress,
         deliver: Arc::default(),
+        mark: ProgressMark::default(),
     };
     (channels, Ends { control, finished, launched, to_plan, _health_sender })
 }

@@ -144,7 +144,7 @@ impl Fixture {
             let limits = "[1,2,3,\"a\"]".into();
             Listed { name: name.into(), url, kind: "feed", policy: "auto", group: None, limits }
         });
-        load::begin(&mut connection, &listed, at(0)).await.unwrap();
+        load::begin(&mut connection, &listed, at(0), None).await.unwrap();
         let reader = Reader::open(&path).await.unwrap();
         let sources = reader.sources().await.unwrap();
         let (source, other_source) = (sources[0].id, sources[1].id);

@@ -223,6 +223,11 @@ impl Daemon {
         self.child.wait().unwrap();
     }
 
+    /// Whether it has ended.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
     /// Waits for its end; returns the status and the time taken.
     pub async fn ended(&mut self) -> (ExitStatus, Duration) {
         let stopwatch = Stopwatch::start();

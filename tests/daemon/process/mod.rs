@@ -3,6 +3,7 @@
 
 mod clock_set_while_stopped;
 mod commands;
+mod crashes;
 mod daemon;
 mod deliveries;
 mod descriptors;

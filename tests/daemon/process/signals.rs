@@ -1,11 +1,14 @@
 //! Signals, and the messages to the service manager about them.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tidewatch::clock::Clock;
 use tidewatch_core::observe::compare::key_hash;
 use tidewatch_core::time::{Span, Timestamp};
+
+use tokio::sync::Notify;
 
 use super::daemon::{BRISK, Home, LAZY};
 use crate::waiting::{soon, until};
@@ -287,4 +290,48 @@ async fn many_hangups_at_once_do_no_harm() {
     let before = web.requests().len();
     soon("it goes on", web.arrived(before + 2)).await;
     daemon.stop().await;
+}
+
+#[tokio::test]
+async fn the_watchdog_expects_commits_or_a_known_stall_and_a_hangup_meanwhile_is_carried_out_afterwards() {
+    let answer = Arc::new(Notify::new());
+    let of_server = Arc::clone(&answer);
+    let web = LoopbackServer::start(move |seen| match seen.order {
+        0 => Reply::ok(rss(["a"])).after(Arc::clone(&of_server)),
+        _ => Reply::ok(rss(["a"])),
+    })
+    .await;
+    let home = Home::new();
+    home.write(&[source_with_budget("s", &web.url("/feed"), LAZY)]);
+    let mut daemon = home.start_as_service();
+    soon("a request", web.arrived(1)).await;
+    daemon.wait_for_message("WATCHDOG=1").await;
+    // Another program holds the store, and then the probe ends.
+    let mut other = home.connection().await;
+    sqlx::query("BEGIN IMMEDIATE").execute(&mut other).await.unwrap();
+    answer.notify_one();
+    web.settled().await;
+    daemon.messages();
+    let messages = daemon.wait_for_message("THE STORE CANNOT BE WRITTEN").await;
+    // A ping every 0.4 s, for 0.75 s; the store is known to be stalled after five seconds.
+    let pings = messages.iter().filter(|message| message.contains("WATCHDOG=1")).count();
+    assert!(pings <= 7, "{messages:?}");
+    // A restart would not help then.
+    for _ in 0..3 {
+        daemon.wait_for_message("WATCHDOG=1").await;
+    }
+    for _ in 0..3 {
+        daemon.signal("HUP");
+    }
+    // The files are read when the store can be written again.
+    daemon.wait_for_message("WATCHDOG=1").await;
+    home.write(&[
+        source_with_budget("s", &web.url("/feed"), LAZY),
+        source_with_budget("t", &web.url("/other"), LAZY),
+    ]);
+    sqlx::query("ROLLBACK").execute(&mut other).await.unwrap();
+    daemon.wait_for_message("STATUS=reloaded").await;
+    until("the new one is asked", || web.requests().iter().any(|seen| seen.path == "/other")).await;
+    daemon.stop().await;
+    assert_eq!(home.number("SELECT count(*) FROM events WHERE kind = 'reloaded'").await, 1);
 }

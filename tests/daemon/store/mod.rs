@@ -46,6 +46,7 @@ mod lists;
 mod measures;
 mod plans;
 mod predictions;
+mod refused_writes;
 mod replay_logs;
 mod retention;
 
@@ -146,7 +147,7 @@ async fn load(
     now: Timestamp,
     since: Timestamp,
 ) -> HashMap<String, Remembered> {
-    begin(connection, list, now).await.unwrap();
+    begin(connection, list, now, None).await.unwrap();
     let mut found = HashMap::new();
     let take = |remembered: Remembered| drop(found.insert(remembered.name.clone(), remembered));
     let clock = stored_state(connection, &clock_seen(now)).await.unwrap().clock;

@@ -80,6 +80,10 @@ pub enum Persist {
     Due(Vec<DueChange>),
     /// Due times of sources that were never probed.
     FirstDue(Vec<(SourceId, Timestamp)>),
+    /// A source is not probed for a while: the process died while only its probe was in progress.
+    Backoff(Box<BackoffChange>),
+    /// A probe of this source ended, so it did not end the process.
+    SuspicionOver(SourceId),
     /// Adopted plans, at most one per source.
     Plans(Vec<AdoptedPlan>),
     /// An event that belongs to no probe.
@@ -187,6 +191,19 @@ pub struct DueChange {
     pub asked_by: Policy,
     /// The rule that needs the probe, if any.
     pub rule: Option<Arc<str>>,
+}
+
+/// A backoff without a probe.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BackoffChange {
+    /// The source's state.
+    pub state: SourceState,
+    /// Failures in a row.
+    pub error_streak: u32,
+    /// No probe before this time.
+    pub until: Option<Timestamp>,
+    /// The source, and its next due time.
+    pub due: DueChange,
 }
 
 /// A plan that was adopted.

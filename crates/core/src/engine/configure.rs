@@ -241,6 +241,7 @@ impl Engine {
         self.prices.shift(by);
         self.hosts.shift(by);
         self.outage.shift(by);
+        self.crash_suspects.shift(by);
         self.early_probes.clear();
         self.slots = (crate::step::Step::FIRST, 0);
         self.rule_registry.shift(by);

@@ -128,6 +128,9 @@ impl Engine {
         }
         self.persist_due(&due, actions);
         actions.push(Action::Persist(Persist::Ended(Box::new(result))));
+        if self.crash_suspects.clear(id) {
+            actions.push(Action::Persist(Persist::SuspicionOver(id)));
+        }
     }
 
     /// A throttling answer concerns the host group that sent it; every other result the source's own group.
@@ -353,6 +356,7 @@ impl Engine {
         let Some(source) = self.sources.get_mut(&id) else { return };
         let Some(probe) = source.condition().in_progress() else { return };
         self.in_progress -= 1;
+        self.crash_suspects.over(id);
         if probe.deliver {
             actions.push(Action::Deliver);
         }
@@ -383,6 +387,7 @@ impl Engine {
         for host in [Some(hosts.0), hosts.1].into_iter().flatten() {
             self.hosts.cancel(host);
         }
+        self.crash_suspects.over(id);
         actions.push(Action::Persist(Persist::Cancelled(id)));
         if source.memory.state == SourceState::Removed {
             self.drop_source(id);
@@ -452,7 +457,7 @@ impl Source {
     }
 
     /// Applies a failure. Returns the end of the pause if the source asked for one.
-    fn fail(&mut self, failure: Failure, ended: Timestamp, seed: u64) -> Option<Timestamp> {
+    pub(super) fn fail(&mut self, failure: Failure, ended: Timestamp, seed: u64) -> Option<Timestamp> {
         let state = match failure {
             Failure::Interrupted | Failure::NoDescriptors => return None,
             Failure::Gone => SourceState::Resting,

@@ -57,6 +57,8 @@ pub enum EngineEvent {
         /// The difference.
         by: Span,
     },
+    /// The process died before, while the probes of these sources were in progress.
+    Died(Vec<CrashSuspect>),
     /// No more probes may start.
     Stopping,
 }
@@ -68,6 +70,28 @@ pub enum Pardon {
     Source(SourceId),
     /// The pause of a host group.
     Host(Arc<str>),
+}
+
+/// A source whose probe was in progress when the process died.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CrashSuspect {
+    /// The source.
+    pub source: SourceId,
+    /// How often the process died in a row while its probe was in progress.
+    pub deaths: u32,
+    /// What the last of these deaths says about it.
+    pub evidence: CrashEvidence,
+}
+
+/// What a death of the process says about a source that was in progress.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CrashEvidence {
+    /// Other probes were in progress too.
+    Beside,
+    /// No other probe was in progress. It has had no consequence yet.
+    Alone,
+    /// No other probe was in progress, and the source was backed off for that.
+    BackedOff,
 }
 
 /// The data that was committed.

@@ -10,6 +10,7 @@ use crate::source_id::SourceId;
 use crate::time::Timestamp;
 
 use super::action::{Action, Attempt, Persist};
+use super::crash_suspects::Admission;
 use super::reason::Reason;
 use super::source_memory::Due;
 use super::state::Engine;
@@ -30,17 +31,17 @@ impl Engine {
             self.requeue_for_slots(now);
         }
         self.promote_due_deadlines(now);
+        self.queue_suspects(now);
         self.release_due(now, &mut started);
-        self.start_class(SlotClass::Deadline, now, &mut started);
-        for id in self.chosen_early(now) {
-            let Some(source) = self.sources.get_mut(&id) else { continue };
-            source.withdraw(&mut self.hosts, &mut self.slot_queue);
-            (source.memory.due, source.memory.reason, source.ready_at) =
-                (Due::At(now), Reason::MaxGap, now);
-            started.extend(self.start(id, now));
+        if let Some(id) = self.crash_suspects.alone() {
+            started.extend(self.start_alone(id, now));
         }
-        self.start_class(SlotClass::Due, now, &mut started);
-        self.start_class(SlotClass::Sampled, now, &mut started);
+        if self.crash_suspects.alone().is_none() {
+            self.start_class(SlotClass::Deadline, now, &mut started);
+            self.start_early(now, &mut started);
+            self.start_class(SlotClass::Due, now, &mut started);
+            self.start_class(SlotClass::Sampled, now, &mut started);
+        }
         self.slot_stats.waiting = self.slot_queue.waiting() as u64;
         if !started.is_empty() {
             actions.push(Action::Persist(Persist::Started(started)));
@@ -59,9 +60,20 @@ impl Engine {
         }
     }
 
+    fn start_early(&mut self, now: Timestamp, started: &mut Vec<Attempt>) {
+        for id in self.chosen_early(now) {
+            let Some(source) = self.sources.get_mut(&id) else { continue };
+            source.withdraw(&mut self.hosts, &mut self.slot_queue);
+            (source.memory.due, source.memory.reason, source.ready_at) =
+                (Due::At(now), Reason::MaxGap, now);
+            started.extend(self.start(id, now));
+        }
+    }
+
     /// Starts sources of a slot class, as many as the step has slots and capacity for.
     fn start_class(&mut self, class: SlotClass, now: Timestamp, started: &mut Vec<Attempt>) {
-        loop {
+        // Nothing starts beside a probe that must be alone.
+        while self.crash_suspects.alone().is_none() {
             let most = self.affordable();
             let chosen = self.slot_queue.choose(class, now, most);
             let (wanted, before, mut full) = (chosen.len(), started.len(), false);
@@ -128,13 +140,25 @@ impl Engine {
     }
 
     /// Starts the probe of a selected source, unless the gate or a host has closed since.
-    fn start(&mut self, id: SourceId, now: Timestamp) -> Option<Attempt> {
+    pub(super) fn start(&mut self, id: SourceId, now: Timestamp) -> Option<Attempt> {
         let source = self.sources.get_mut(&id)?;
         debug_assert!(!source.condition().is_in_progress(), "one at a time");
         let condition = source.leave();
         let sampled = condition == Condition::WaitsForSlot(SlotClass::Sampled);
         if source.defer_if_gated(&mut self.hosts, now) {
+            self.crash_suspects.not_started(id);
             return None;
+        }
+        match self.crash_suspects.admit(id, self.in_progress, now) {
+            Admission::Now => {}
+            Admission::LaterInQueue => {
+                source.wait_for_slot(&mut self.slot_queue, self.fleet_mean.prior(), now);
+                return None;
+            }
+            Admission::AfterSuspect => {
+                self.hosts.open_queue(source.host);
+                return None;
+            }
         }
         let (host, also) = source.hosts();
         let goes_last = source.memory.reason != Reason::Manual && self.hosts.goes_last(host, id, now);
@@ -160,6 +184,7 @@ impl Engine {
             self.outage.started();
             self.allowance = self.allowance.map(|left| left.saturating_sub(1));
             self.in_progress += 1;
+            self.crash_suspects.started(id, now);
             let cost = self.deadlines.cost(source, self.params.cost_by);
             self.work += cost;
             self.deadlines.mark_sent(source);
@@ -167,6 +192,7 @@ impl Engine {
             return Some(attempt);
         }
         source.park(&mut self.hosts, sampled);
+        self.crash_suspects.not_started(id);
         None
     }
 
@@ -176,13 +202,20 @@ impl Engine {
         let current = length.step_of(now);
         let boundary = length.start_of(current.plus(1));
         let spent = self.slots.0 == current && self.slots_left() == 0;
-        let next = self.hosts.next().map(|next| if spent { next.max(boundary) } else { next });
+        let own = self.outage.next_start();
+        if self.crash_suspects.alone().is_some() {
+            // The end of the last probe in progress comes first.
+            let next = if spent { boundary } else { now };
+            return (self.in_progress == 0).then_some(own.map_or(next, |own| next.max(own)));
+        }
+        let next = [self.hosts.next(), self.crash_suspects.next_start()].into_iter().flatten().min();
+        let next = next.map(|next| if spent { next.max(boundary) } else { next });
         // All sources that could be probed were started: the others need the next step's slots.
         let waiting = (self.slot_queue.waiting() > 0).then_some(boundary);
         // The same holds for early probes.
         let early = self.deadlines.next_early().map(|step| length.start_of(step));
         let early = early.map(|early| if self.slots.0 == current { early.max(boundary) } else { early });
         let first = [next, waiting, early].into_iter().flatten().min()?;
-        Some(self.outage.next_start().map_or(first, |own| first.max(own)))
+        Some(own.map_or(first, |own| first.max(own)))
     }
 }

@@ -33,6 +33,7 @@ impl Engine {
             }
             EngineEvent::Pardoned { whom, request } => self.pardon(whom, request, now, actions),
             EngineEvent::ClockSet { by } => self.clock_set(by, now, actions),
+            EngineEvent::Died(suspects) => self.suspect(suspects, now, actions),
             EngineEvent::Stopping => self.stopping = true,
         }
         self.report_deadlines(now, actions);

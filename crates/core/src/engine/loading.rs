@@ -7,6 +7,7 @@ use crate::source_table::SourceTable;
 use crate::step::{Step, StepLength};
 use crate::time::{Span, Timestamp};
 
+use super::crash_suspects::CrashSuspects;
 use super::deadline_index::DeadlineIndex;
 use super::event::KnownSource;
 use super::fleet_mean::FleetMean;
@@ -66,6 +67,7 @@ impl Loader {
             wake: None,
             stopping: false,
             in_progress: 0,
+            crash_suspects: CrashSuspects::default(),
         };
         Self { engine, now }
     }

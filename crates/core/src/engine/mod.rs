@@ -27,7 +27,9 @@ pub mod state;
 pub mod undiscovered_lower_bounds;
 pub mod views;
 
+mod after_crash;
 mod configure;
+mod crash_suspects;
 mod deadline;
 mod deadline_updates;
 mod demand_curve;

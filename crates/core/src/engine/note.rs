@@ -112,6 +112,13 @@ pub enum Note {
         /// The end of the interval.
         until: Timestamp,
     },
+    /// The process died while this source alone was in progress; it is not probed for a while.
+    DiedAlone {
+        /// How often the process died while it was in progress.
+        deaths: u32,
+        /// When it is probed next.
+        until: Timestamp,
+    },
     /// A plan was rejected because the source changed since the request. Not stored.
     PlanStale,
 }

@@ -190,6 +190,6 @@ mod tests {
         }]);
         let (_, bytes) = Recorder::begin(&loader.finish());
         let version = String::from_utf8_lossy(&MAGIC[20..MAGIC.len() - 1]).into_owned();
-        assert_eq!((version.as_str(), bytes.len()), ("7", 12110));
+        assert_eq!((version.as_str(), bytes.len()), ("7", 12114));
     }
 }

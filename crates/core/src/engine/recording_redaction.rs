@@ -150,6 +150,7 @@ impl Redaction {
             | EngineEvent::RatesFitted(_)
             | EngineEvent::ProbeRequested { .. }
             | EngineEvent::ClockSet { .. }
+            | EngineEvent::Died(_)
             | EngineEvent::Stopping => {}
         }
     }
@@ -171,9 +172,11 @@ impl Redaction {
             Persist::Ended(result) => self.result(result),
             Persist::Due(due) => due.iter_mut().for_each(|due| self.due(due)),
             Persist::Plans(plans) => plans.iter_mut().for_each(|plan| self.due(&mut plan.due)),
+            Persist::Backoff(change) => self.due(&mut change.due),
             Persist::Note { note, .. } => self.note(note),
             Persist::Pardoned(result) => self.pardon(&mut result.whom),
-            Persist::Started(_)
+            Persist::SuspicionOver(_)
+            | Persist::Started(_)
             | Persist::Cancelled(_)
             | Persist::FirstDue(_)
             | Persist::Load(_)

@@ -10,6 +10,7 @@ use crate::source_table::SourceTable;
 use crate::step::{Step, StepLength};
 use crate::time::Timestamp;
 
+use super::crash_suspects::CrashSuspects;
 use super::deadline_index::DeadlineIndex;
 use super::fleet_mean::FleetMean;
 use super::fleet_price::PriceControl;
@@ -73,6 +74,8 @@ pub struct Engine {
     pub(super) stopping: bool,
     /// Probes in progress.
     pub(super) in_progress: usize,
+    /// Sources that may have ended the process before.
+    pub(super) crash_suspects: CrashSuspects,
 }
 
 impl Engine {
@@ -93,6 +96,7 @@ impl Engine {
     /// Removes a source.
     pub(super) fn drop_source(&mut self, id: SourceId) {
         if let Some(mut source) = self.sources.remove(&id) {
+            self.crash_suspects.clear(id);
             self.slot_queue.leave(source.place);
             self.prices.replace(source.demand, None);
             self.deadlines.forget(&mut source);

@@ -31,6 +31,11 @@ impl Source {
         self.waiting.condition()
     }
 
+    /// Whether it is in no queue and not in progress.
+    pub fn is_idle(&self) -> bool {
+        *self.condition() == Condition::Idle
+    }
+
     /// The probe in progress, for changes.
     pub fn probe_mut(&mut self) -> Option<&mut InProgress> {
         self.waiting.probe_mut()

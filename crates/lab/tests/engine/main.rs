@@ -2,6 +2,7 @@
 
 mod adaptive_policies;
 mod allocators;
+mod crash_suspects;
 mod fleet;
 mod fleet_bursts;
 mod fleet_deadlines;
