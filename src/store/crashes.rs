@@ -30,9 +30,8 @@ pub(super) async fn count_death(connection: &mut SqliteConnection, boot: Option<
     )
     .execute(&mut *connection)
     .await?;
-    let before: Option<Option<String>> = sqlx::query_scalar("DELETE FROM running RETURNING boot")
-        .fetch_optional(&mut *connection)
-        .await?;
+    let before: Option<Option<String>> =
+        sqlx::query_scalar("DELETE FROM running RETURNING boot").fetch_optional(&mut *connection).await?;
     let died = before.is_some_and(|before| boot.is_none() || before.is_none() || before.as_deref() == boot);
     if died {
         // Only what was in progress can be the cause. So repeated kills of a healthy daemon do not make more and more
@@ -65,11 +64,10 @@ pub async fn running(connection: &mut SqliteConnection, boot: Option<&str>) -> R
 
 /// The sources that may have ended an earlier daemon.
 pub async fn suspects(connection: &mut SqliteConnection) -> Result<Vec<CrashSuspect>> {
-    let rows: Vec<(i64, u32, String)> = sqlx::query_as(
-        "SELECT source_id, deaths, evidence FROM crash_suspects ORDER BY source_id",
-    )
-    .fetch_all(connection)
-    .await?;
+    let rows: Vec<(i64, u32, String)> =
+        sqlx::query_as("SELECT source_id, deaths, evidence FROM crash_suspects ORDER BY source_id")
+            .fetch_all(connection)
+            .await?;
     let suspect = |(id, deaths, stored): (i64, u32, String)| {
         let (evidence, _) = *EVIDENCE.iter().find(|(_, name)| *name == stored)?;
         Some(CrashSuspect { source: SourceId(id), deaths, evidence })

@@ -166,7 +166,8 @@ async fn a_task_that_panics_ends_the_daemon_with_an_error_that_names_it() {
     ] {
         execute(&home, statement).await;
     }
-    assert_eq!(daemon.ended().await.0.code(), Some(1));
-    let named = |line: &str| line.contains("the reader of requests ended by itself") && line.contains("panicked");
+    assert_eq!(daemon.ended().await.0.code(), Some(69));
+    let named =
+        |line: &str| line.contains("the reader of requests ended by itself") && line.contains("panicked");
     assert!(daemon.log().lines().any(named), "{}", daemon.log());
 }

@@ -41,6 +41,7 @@ mod batches;
 mod bursts;
 mod churn;
 mod clock_periods;
+mod crashes;
 mod habits;
 mod lists;
 mod measures;

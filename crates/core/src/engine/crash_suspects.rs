@@ -17,12 +17,11 @@ use super::event::{CrashEvidence, CrashSuspect};
 /// A source that was in progress at this many deaths may be the cause by itself.
 pub(super) const ALONE_AFTER: u32 = 2;
 
-/// The suspects of one death have begun after this time, each further death multiplies it by [`SLOWER`]. So few remain
-/// after some deaths, however slow they are.
-const ALL_WITHIN: Span = Span::from_mins(1);
-const SLOWER: f64 = 4.0;
-/// More deaths do not.
-const SLOWEST: u32 = 4;
+/// The suspects of one death have begun after this time, however slow they are: a crash must not cost sources their
+/// deadlines. Two more deaths multiply it by [`SLOWER`] each, so that fewer and fewer overlap.
+const ALL_WITHIN: Span = Span::from_secs(10);
+const SLOWER: f64 = 8.0;
+const SLOWEST: u32 = 3;
 
 /// The suspects of as many deaths.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
