@@ -26,23 +26,30 @@ const SLOWEST: u32 = 3;
 /// The suspects of as many deaths.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct EquallySuspect {
-    /// Longest time from one start to the next.
+    /// Longest time from one choice to the next.
     longest: Span,
-    in_progress: BTreeSet<SourceId>,
-    last_start: Option<Timestamp>,
-    /// Due, in no queue until another one may start.
+    /// May start when their hosts are free, or are in progress.
+    chosen: BTreeSet<SourceId>,
+    last_choice: Option<Timestamp>,
+    /// Due, in no queue until another one may be chosen.
     next: BTreeSet<SourceId>,
 }
 
 impl EquallySuspect {
-    /// From when another one may start: now, or after the longest time.
+    /// From when another one may be chosen: now, or after the longest time.
     fn open_from(&self) -> Option<Timestamp> {
-        let last = self.last_start.filter(|_| !self.in_progress.is_empty())?;
+        let last = self.last_choice.filter(|_| !self.chosen.is_empty())?;
         Some(last + self.longest)
     }
 
     fn is_open(&self, now: Timestamp) -> bool {
         self.open_from().is_none_or(|from| from <= now)
+    }
+
+    fn choose(&mut self, id: SourceId, now: Timestamp) {
+        self.next.remove(&id);
+        self.chosen.insert(id);
+        self.last_choice = Some(now);
     }
 }
 
@@ -112,22 +119,16 @@ impl CrashSuspects {
             self.alone = Some(id);
             return if in_progress > 0 { Admission::LaterInQueue } else { Admission::Now };
         }
-        match self.level(id) {
-            Some(level) if !level.is_open(now) => {
-                level.next.insert(id);
-                Admission::AfterSuspect
-            }
-            _ => Admission::Now,
+        let Some(level) = self.level(id).filter(|level| !level.chosen.contains(&id)) else {
+            return Admission::Now;
+        };
+        if level.is_open(now) {
+            // It stays chosen if its host is closed: many hosts may open at the same time.
+            level.choose(id, now);
+            return Admission::Now;
         }
-    }
-
-    /// The probe of an admitted source started.
-    pub fn started(&mut self, id: SourceId, now: Timestamp) {
-        if let Some(level) = self.level(id) {
-            level.next.remove(&id);
-            level.in_progress.insert(id);
-            level.last_start = Some(now);
-        }
+        level.next.insert(id);
+        Admission::AfterSuspect
     }
 
     /// A source is not probed now, though admitted.
@@ -135,22 +136,27 @@ impl CrashSuspects {
         self.alone = self.alone.filter(|&alone| alone != id);
     }
 
-    /// A probe is over, ended or cancelled.
+    /// A probe is over, ended or cancelled, or its source is removed.
     pub fn over(&mut self, id: SourceId) {
         self.not_started(id);
         // Its suspicion may have ended, and with it its number of deaths.
         for level in self.levels.values_mut() {
-            level.in_progress.remove(&id);
+            level.chosen.remove(&id);
         }
     }
 
-    /// Takes out suspects that wait and may start now, one of each number of deaths.
+    /// Chooses suspects that wait, one of each number of deaths.
     pub fn take_next(&mut self, now: Timestamp) -> Vec<SourceId> {
         let open = self.levels.values_mut().filter(|level| level.is_open(now));
-        open.filter_map(|level| level.next.pop_first()).collect()
+        let choose = |level: &mut EquallySuspect| {
+            let id = level.next.first().copied()?;
+            level.choose(id, now);
+            Some(id)
+        };
+        open.filter_map(choose).collect()
     }
 
-    /// When a suspect that waits may start, unless the end of another one comes first.
+    /// When a suspect that waits may be chosen, unless the end of another one comes first.
     pub fn next_start(&self) -> Option<Timestamp> {
         let waiting = self.levels.values().filter(|level| !level.next.is_empty());
         waiting.map(|level| level.open_from().unwrap_or(Timestamp::MIN)).min()
@@ -173,7 +179,7 @@ impl CrashSuspects {
     /// Moves all times after the clock was set.
     pub fn shift(&mut self, by: Span) {
         for level in self.levels.values_mut() {
-            level.last_start = level.last_start.map(|at| at + by);
+            level.last_choice = level.last_choice.map(|at| at + by);
         }
     }
 }

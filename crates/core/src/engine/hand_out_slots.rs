@@ -184,7 +184,6 @@ impl Engine {
             self.outage.started();
             self.allowance = self.allowance.map(|left| left.saturating_sub(1));
             self.in_progress += 1;
-            self.crash_suspects.started(id, now);
             let cost = self.deadlines.cost(source, self.params.cost_by);
             self.work += cost;
             self.deadlines.mark_sent(source);

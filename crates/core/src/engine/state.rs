@@ -97,6 +97,7 @@ impl Engine {
     pub(super) fn drop_source(&mut self, id: SourceId) {
         if let Some(mut source) = self.sources.remove(&id) {
             self.crash_suspects.clear(id);
+            self.crash_suspects.over(id);
             self.slot_queue.leave(source.place);
             self.prices.replace(source.demand, None);
             self.deadlines.forget(&mut source);
