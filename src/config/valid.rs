@@ -36,7 +36,7 @@ use super::{rules, targets, week};
 /// # use tidewatch::config;
 /// let text = "[[source]]\nname = \"lwn\"\nurl = \"https://lwn.net/headlines/rss\"\n";
 /// let config = config::valid::parse(&[("tidewatch.toml".into(), text.into())]).expect("no faults");
-/// assert_eq!(config.sources[0].name, "lwn");
+/// assert_eq!(&*config.sources[0].name, "lwn");
 /// ```
 pub fn parse(files: &[(PathBuf, String)]) -> Result<Config, Faults> {
     let mut faults = Faults::new(files);
