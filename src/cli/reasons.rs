@@ -56,7 +56,7 @@ pub fn crash_suspect(suspect: &CrashSuspect) -> String {
             format!("{died}, the last time alone: it is backed off, and probed while nothing else is")
         }
         CrashEvidence::Beside | CrashEvidence::Alone => {
-            format!("{died}: its next probe waits until other such sources are probed")
+            format!("{died}: it is probed again one at a time with other such sources, or alone")
         }
     }
 }

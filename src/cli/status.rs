@@ -159,7 +159,7 @@ fn crash_suspects(rows: &[SourceReportRow], mut suspects: Vec<CrashSuspect>) -> 
     let mut lines: Vec<String> = suspects.iter().filter_map(line).collect();
     if more > 0 {
         lines.push(format!(
-            "{more} more sources were probed when tidewatch died, and are repeated one at a time"
+            "{more} more sources were probed when tidewatch died, and are probed again one at a time"
         ));
     }
     lines

@@ -24,7 +24,7 @@ use super::source_settings::{Common, SourceSettings};
 use super::values::{self, LowerBound};
 use super::{header, spelling};
 
-/// `[[source]]`. There is one per source, so all but the name and the address is shared.
+/// `[[source]]`. There is one per source, so all but the name and the address are shared.
 #[derive(Debug, Clone)]
 pub struct SourceConfig {
     /// Unique name.

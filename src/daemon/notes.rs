@@ -146,7 +146,7 @@ pub fn log_note(source: &str, note: &Note) {
         Note::DiedAlone { deaths, until } => tracing::error!(
             source,
             "tidewatch died {deaths} times while this source was probed, the last time while nothing else was in progress; \
-             it is not probed before {until}; check what its server sends, remove it from the configuration, and please \
+             it is not probed before {until}; check what its server sends or remove it from the configuration, and please \
              report it"
         ),
         Note::PlanStale => tracing::debug!(

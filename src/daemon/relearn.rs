@@ -1,10 +1,9 @@
 //! Learns the evidence of sources again whose half-life or time zone changed, and evidence that was begun by a clock that
 //! was years ahead.
 //!
-//! Stored evidence states the settings that it was learned with. Where these are not the configured ones, it
-//! is learned again from the source's log, one source at a time. Until then, probes go on with the old
-//! settings. By a clock that was years ahead, the first contact taught years of silence after the items of the feed. A probe that ends meanwhile wins: evidence is replaced only if it is still what was read, and
-//! otherwise learned again at the next fit. So a crash or a probe loses nothing.
+//! It is learned from the source's log, one source at a time. Until then, probes go on with the old evidence, also if
+//! that has years of silence after the items of the first contact. A probe that ends meanwhile wins: evidence is
+//! replaced only if it is still what was read, and otherwise learned again at the next fit.
 
 use std::sync::Arc;
 

@@ -16,6 +16,9 @@ use crate::clock::patience;
 /// Lookups at a time. The pool has 512 threads.
 const AT_A_TIME: usize = 64;
 
+/// Of the whole process, because all resolvers, also those of earlier configurations, use one pool.
+static FREE: Semaphore = Semaphore::const_new(AT_A_TIME);
+
 /// Longest wait for a free thread, and then for the answer.
 const LONGEST: Duration = Duration::from_secs(20);
 
@@ -24,7 +27,7 @@ type ResolveName = dyn Fn(&str) -> Result<Vec<IpAddr>> + Send + Sync;
 /// Resolves names. Clones share the bound.
 #[derive(Clone)]
 pub(super) struct NameLookups {
-    free: Arc<Semaphore>,
+    free: &'static Semaphore,
     longest: Duration,
     resolve: Arc<ResolveName>,
 }
@@ -37,17 +40,18 @@ impl fmt::Debug for NameLookups {
 
 impl Default for NameLookups {
     fn default() -> Self {
-        Self::by(LONGEST, |name| Ok((name, 0).to_socket_addrs()?.map(|found| found.ip()).collect()))
+        Self::by(&FREE, LONGEST, |name| Ok((name, 0).to_socket_addrs()?.map(|found| found.ip()).collect()))
     }
 }
 
 impl NameLookups {
     /// Resolves names with this function, which may block.
     fn by(
+        free: &'static Semaphore,
         longest: Duration,
         resolve: impl Fn(&str) -> Result<Vec<IpAddr>> + Send + Sync + 'static,
     ) -> Self {
-        Self { free: Arc::new(Semaphore::new(AT_A_TIME)), longest, resolve: Arc::new(resolve) }
+        Self { free, longest, resolve: Arc::new(resolve) }
     }
 
     /// The addresses of a name.
@@ -56,7 +60,7 @@ impl NameLookups {
             let secs = self.longest.as_secs();
             Error::new(ErrorKind::TimedOut, format!("{what} within {secs} s; check the name servers"))
         };
-        let free = patience(self.longest, Arc::clone(&self.free).acquire_owned()).await;
+        let free = patience(self.longest, self.free.acquire()).await;
         let free = free
             .map_err(|_| late("no thread to resolve the name was free"))?
             .map_err(|_| Error::from(ErrorKind::Interrupted))?;
@@ -85,7 +89,8 @@ mod tests {
     /// Names that hang until the sender is dropped.
     fn hanging(hang: Receiver<()>) -> NameLookups {
         let hang = Mutex::new(Some(hang));
-        NameLookups::by(Duration::from_millis(100), move |name| {
+        let free = Box::leak(Box::new(Semaphore::new(AT_A_TIME)));
+        NameLookups::by(free, Duration::from_millis(100), move |name| {
             if name == "hangs" {
                 // The first waits in `recv`, the others for the lock.
                 let hang = hang.lock().unwrap_or_else(PoisonError::into_inner);

@@ -124,12 +124,12 @@ pub(super) struct LogPeriod {
 }
 
 impl LogPeriod {
-    /// Its times and by how much they differ from those of the clock in force, in milliseconds.
+    /// Its times and by how much they differ from those of the present clock, in milliseconds.
     pub(super) fn times(&self) -> [i64; 3] {
         [self.from.as_millis(), self.until.as_millis(), self.shift.as_millis()]
     }
 
-    /// The condition for rows of `probes` that started at `from` or later, by the clock in force.
+    /// The condition for rows of `probes` that started at `from` or later, by the present clock.
     pub(super) fn condition(&self, from: &str) -> String {
         let Self { after, last, until, shift, .. } = *self;
         // The unary plus: the index of sources and times is the narrow one.
@@ -141,7 +141,7 @@ impl LogPeriod {
     }
 }
 
-/// The times of logged rows by the clock in force.
+/// The times of logged rows by the present clock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct LogTimes {
     /// Oldest first, at least one.
@@ -185,7 +185,7 @@ pub struct StoredClock {
     /// Oldest first.
     corrections: Vec<StoredCorrection>,
     unrecorded: Span,
-    /// What the clock in force showed last.
+    /// What the present clock showed last.
     seen: Option<Timestamp>,
     /// Some rows of sources do not include all of them.
     sources_behind: bool,
@@ -240,7 +240,7 @@ impl StoredClock {
         self.sources_behind
     }
 
-    /// The periods by clocks that were behind the clock in force, with times at `since` or later.
+    /// The periods by clocks that were behind the present clock, with times at `since` or later.
     pub(super) fn periods_behind(&self, since: Timestamp) -> Vec<LogPeriod> {
         let mut periods = self.periods(since);
         periods.retain(|period| period.shift > Span::ZERO);
@@ -275,7 +275,7 @@ impl StoredClock {
         Ok(stored.corrected() + unrecorded.map_or(Span::ZERO, |correction| correction.by))
     }
 
-    /// The periods with probes at `since` or later, by the clock in force.
+    /// The periods with probes at `since` or later, by the present clock.
     pub(super) fn periods(&self, since: Timestamp) -> Vec<LogPeriod> {
         let total = self.corrected();
         let mut periods = Vec::new();
@@ -316,7 +316,7 @@ impl StoredClock {
         Ok(latest.filter(|&latest| latest > at).map(|latest| Correction { at, by: at - latest, found }))
     }
 
-    /// The latest end of a probe by the clock in force.
+    /// The latest end of a probe by the present clock.
     async fn latest_probe(&self, connection: &mut SqliteConnection) -> Result<Option<Timestamp>> {
         let after = self.corrections.last().map_or(0, |last| last.last_probe);
         let latest: Option<i64> = sqlx::query_scalar(

@@ -48,7 +48,7 @@ pub struct PeriodMeasures {
 }
 
 impl Reader {
-    /// The measures from `since` (inclusive) to `until` (exclusive), by the clock in force. A probe counts at its start, an update
+    /// The measures from `since` (inclusive) to `until` (exclusive), by the present clock. A probe counts at its start, an update
     /// at its detection; around `since` and `until` the two may fall on different sides.
     pub async fn measures(&self, since: Timestamp, until: Timestamp) -> Result<PeriodMeasures, StoreError> {
         // One transaction, so that all statements read the same snapshot.
@@ -78,7 +78,7 @@ impl Reader {
                  SELECT u.source_id, u.detected_at - u.occurred_at AS delay
                  FROM json_each(?1) AS clock
                  CROSS JOIN updates u ON u.detected_at >= clock.value ->> 0 AND u.detected_at < clock.value ->> 1
-                     -- If the probe is pruned, the time is taken for one by the clock in force.
+                     -- If the probe is pruned, the time is taken for one by the present clock.
                      AND coalesce(u.probe_id, clock.value ->> 3) > clock.value ->> 2
                      AND coalesce(u.probe_id, ?2) <= clock.value ->> 3
                  JOIN sources s ON s.id = u.source_id

@@ -98,7 +98,7 @@ fn spread<T>(all: Vec<T>, sample: usize) -> Vec<T> {
     all.into_iter().enumerate().filter(|(at, _)| wanted.contains(at)).map(|(_, one)| one).collect()
 }
 
-/// Reads the log of these sources, by the clock in force.
+/// Reads the log of these sources, by the present clock.
 async fn read(connection: &mut SqliteConnection, pasts: &mut [Past]) -> Result<(), StoreError> {
     let ids = json!(pasts.iter().map(|past| past.id.0).collect::<Vec<_>>()).to_string();
     let places: HashMap<i64, usize> = pasts.iter().enumerate().map(|(at, past)| (past.id.0, at)).collect();

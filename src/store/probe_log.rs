@@ -15,7 +15,7 @@ use super::StoreError;
 use super::reader::Reader;
 
 impl Reader {
-    /// The log of a source, by the clock in force.
+    /// The log of a source, by the present clock.
     pub async fn probe_log(&self, id: SourceId) -> Result<ProbeLog, StoreError> {
         let times = self.log_times().await?;
         let raw = |row: &SqliteRow, column: usize| Timestamp::from_millis(row.get(column));

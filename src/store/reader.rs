@@ -179,7 +179,7 @@ impl Reader {
         Ok(StoredClock::corrected_at(&mut *self.connection().await?, seen).await?)
     }
 
-    /// The times of logged rows by the clock in force.
+    /// The times of logged rows by the present clock.
     pub(super) async fn log_times(&self) -> Result<LogTimes, StoreError> {
         Ok(StoredClock::read(&mut *self.connection().await?).await?.log_times())
     }
@@ -288,7 +288,7 @@ impl Reader {
             .collect())
     }
 
-    /// The logged probes of a source that did not fail, in order: start time by the clock in force, and whether an update
+    /// The logged probes of a source that did not fail, in order: start time by the present clock, and whether an update
     /// was found.
     pub async fn probe_times(&self, id: SourceId) -> Result<Vec<(Timestamp, bool)>, StoreError> {
         let times = self.log_times().await?;

@@ -172,7 +172,7 @@ impl Reader {
         Ok(rows.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect())
     }
 
-    /// The last probes of a source by the clock in force, the latest first.
+    /// The last probes of a source by the present clock, the latest first.
     pub async fn last_probes(&self, id: SourceId, count: u32) -> Result<Vec<ProbeRow>, StoreError> {
         let rows = sqlx::query(
             // Not by time: the clock may have been set back. The unary plus: those of one source are sorted.

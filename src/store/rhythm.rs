@@ -360,7 +360,7 @@ impl Reader {
         Ok(row.and_then(|row| row.get::<Option<i64>, _>(0)).map(Timestamp::from_millis))
     }
 
-    /// The bursts of a source by the clock in force, ordered by start.
+    /// The bursts of a source by the present clock, ordered by start.
     pub async fn burst_spans(&self, id: SourceId) -> std::result::Result<Vec<BurstSpan>, StoreError> {
         let query = "SELECT began_at, ended_at, for_good FROM bursts WHERE source_id = ? ORDER BY began_at";
         let rows = sqlx::query(query).bind(id.0).fetch_all(self.pool()).await?;

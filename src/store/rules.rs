@@ -310,7 +310,7 @@ pub struct StoredUpdate {
 }
 
 impl Reader {
-    /// The last updates of a source by the clock in force, newest first.
+    /// The last updates of a source by the present clock, newest first.
     pub async fn last_updates(
         &self,
         source: SourceId,

@@ -591,7 +591,7 @@ async fn leave_out(
             let without = |attempt| Attempt { forecast: None, ..attempt };
             Some(Write::Started(attempts.into_iter().map(without).collect()))
         }
-        // The scheduler waits for these. A restart reads the list of sources again.
+        // The scheduler waits for these.
         Write::Started(_) | Write::Ended(_) => return Err(error.into()),
         // It would be refused again.
         Write::Event(_) => return Ok(Vec::new()),

@@ -1,8 +1,8 @@
 //! Sources whose probes were in progress when the process died: one of them may be the cause.
 //!
-//! Suspects of as many deaths are repeated one at a time, beside all other sources. If they are many and slow, the next
-//! one does not wait for the end of the one before: of some hundred, some overlap, and another death leaves only
-//! these. When a single one is left it is probed while nothing else is in progress. If the process dies during that, it
+//! Suspects with equally many deaths are repeated one at a time, beside all other sources. If they are many and slow,
+//! the next one does not wait for the end of the one before. So a few may be in progress at once, and after another
+//! death only these are suspects. When a single one is left it is probed while nothing else is in progress. If the process dies during that, it
 //! gets a backoff. A finished probe ends the suspicion. Must not know how the process died.
 
 use std::collections::{BTreeMap, BTreeSet};

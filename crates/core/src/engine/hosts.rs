@@ -446,7 +446,7 @@ impl Hosts {
     }
 
     /// Sets the crawl delay that robots.txt of an origin asks for; zero: none. An unknown origin no longer counts once
-    /// one is known. Of very many origins only the largest delay is known.
+    /// one is known. Of more than [`MOST_ORIGINS`] only the largest delay is known.
     pub fn set_crawl_delay(&mut self, host: HostIx, origin: &str, delay: Span) {
         if !origin.is_empty() {
             self.crawl_delays.remove(&(host, "".into()));
