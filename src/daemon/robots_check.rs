@@ -12,7 +12,7 @@ use crate::fetch::answer::HttpAnswer;
 use crate::fetch::client::{FetchStep, Fetcher};
 use crate::fetch::host_group::host_group;
 use crate::fetch::request::FetchRequest;
-use crate::fetch::robots::{Robots, applies, kept, robots_url, shortened};
+use crate::fetch::robots::{Robots, applies, is_shortened, kept, robots_url, shortened};
 use crate::store::record::{RobotsFailures, RobotsRecord};
 use crate::store::writer::Write;
 use tidewatch_core::engine::event::{CrawlDelay, Failure};
@@ -77,7 +77,10 @@ pub(super) async fn ask_robots(
         if apart > LONGEST_WAIT {
             // Too long to wait here: the next probe finds robots.txt in the store.
             let error = "robots.txt was read; the page waits for its crawl delay";
-            return Err(Stopped::new(Failure::Interrupted, error));
+            // Of a shortened one, the next probe may find nothing about its address, and read it again.
+            let kept_whole = !is_shortened(&record.body);
+            let failure = if kept_whole { Failure::Interrupted } else { Failure::Refused };
+            return Err(Stopped::new(failure, error));
         }
         let waits = context.clock.waiting();
         context.clock.sleep(apart).await;

@@ -115,7 +115,7 @@ pub struct Scheduler {
     /// Since when each write is awaited whose receipt is outstanding, by the clock of the mark, in order.
     awaited: VecDeque<u64>,
     /// Since when a step is due.
-    step_due_since: Option<u64>,
+    step_due_since: Option<(Timestamp, u64)>,
     shown: Progress,
     /// Reused buffer of actions; empty between events.
     actions: Vec<Action>,
@@ -535,9 +535,14 @@ impl Scheduler {
     /// For the watchdog: since when a commit or a step that is due is awaited.
     fn mark_progress(&mut self) {
         let (mark, now) = (&self.channels.mark, self.clock.now());
-        let is_due = self.engine.next_start().is_some_and(|at| at <= now);
-        self.step_due_since = is_due.then(|| self.step_due_since.unwrap_or_else(|| mark.now()));
-        let waits_since = [self.awaited.front().copied(), self.step_due_since].into_iter().flatten().min();
+        let due = self.engine.next_start().filter(|&at| at <= now);
+        // Of the same step: a busy daemon may always have one that is due.
+        self.step_due_since = due.map(|due| match self.step_due_since {
+            Some((same, since)) if same == due => (due, since),
+            _ => (due, mark.now()),
+        });
+        let due_since = self.step_due_since.map(|(_, since)| since);
+        let waits_since = [self.awaited.front().copied(), due_since].into_iter().flatten().min();
         mark.iterated(waits_since, self.shown.stalled.is_some());
     }
 

@@ -122,7 +122,10 @@ impl Connections {
         let mut renewal = self.renewal.lock().unwrap_or_else(PoisonError::into_inner);
         // The clock may have been set back.
         let due = renewal.is_some_and(|Renewal { last, next }| now >= next || now < last);
-        if due || renewal.is_none() {
+        if due {
+            // Until it has succeeded.
+            *renewal = Some(Renewal { last: now, next: now + ROOTS_READ_AGAIN });
+        } else if renewal.is_none() {
             *renewal = Some(Renewal { last: now, next: now + ROOTS_READ_EVERY });
         }
         due
@@ -136,11 +139,11 @@ impl Connections {
         match made {
             Ok(Ok(clients)) => {
                 *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(clients);
+                let again = Renewal { last: now, next: now + ROOTS_READ_EVERY };
+                *self.renewal.lock().unwrap_or_else(PoisonError::into_inner) = Some(again);
                 tracing::debug!("the certificates of authorities were read again");
             }
             Ok(Err(error)) => {
-                let again = Renewal { last: now, next: now + ROOTS_READ_AGAIN };
-                *self.renewal.lock().unwrap_or_else(PoisonError::into_inner) = Some(again);
                 tracing::warn!(
                     %error,
                     "the certificates of authorities cannot be read again; those of before are used: {error}; check the package ca-certificates"

@@ -62,7 +62,7 @@ pub fn kept(mut body: Vec<u8>) -> Vec<u8> {
 }
 
 /// Largest robots.txt in bytes that is kept whole for an origin that no source has.
-const SHORT: usize = 4096;
+const SHORT: usize = 24 << 10;
 
 /// How a robots.txt begins of which only the rule for one address is kept.
 const RULE_FOR: &[u8] = b"# tidewatch kept only the rule for ";
@@ -79,6 +79,11 @@ pub fn shortened(body: Vec<u8>, url: &Url) -> Vec<u8> {
         .map_or_else(String::new, |delay| format!("Crawl-delay: {}\n", delay.as_secs_f64()));
     let rules = format!("{}\nUser-agent: *\n{rule}: /\n{delay}", address(url));
     [RULE_FOR, rules.as_bytes()].concat()
+}
+
+/// Whether only the rule for one address is kept of a robots.txt.
+pub fn is_shortened(body: &[u8]) -> bool {
+    body.starts_with(RULE_FOR)
 }
 
 /// Whether what is kept of a robots.txt says something of this address.

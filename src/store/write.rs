@@ -40,8 +40,8 @@ pub(super) async fn load(connection: &mut SqliteConnection, load: &SlotStats) ->
 }
 
 /// Most robots.txt of origins that no source has, per site and in all. A hostile page can redirect to a new origin at
-/// each probe. One that is deleted is only asked for again.
-const MOST_OF_REDIRECTS: [i64; 2] = [8, 1_000];
+/// each probe. One that is deleted is only asked for again. In all, as many more as there are sources: each may redirect.
+const MOST_OF_REDIRECTS: [i64; 2] = [64, 1_000];
 
 /// Most of these that one write deletes.
 const DELETED_AT_ONCE: i64 = 16;
@@ -67,6 +67,10 @@ pub(super) async fn robots(connection: &mut SqliteConnection, robots: &RobotsRec
         .await?;
     let Some(site) = &robots.redirect_site else { return Ok(()) };
     let [per_site, in_all] = MOST_OF_REDIRECTS;
+    // The number of sources takes long to count; their numbers begin at one.
+    let sources: Option<i64> =
+        sqlx::query_scalar("SELECT max(id) FROM sources").fetch_one(&mut *connection).await?;
+    let in_all = in_all.saturating_add(sources.unwrap_or(0));
     for (condition, most) in [("redirect_site = ?1", per_site), ("redirect_site IS NOT NULL", in_all)] {
         let statement = format!(
             "DELETE FROM robots WHERE origin IN (

@@ -515,7 +515,12 @@ async fn write_one(
             };
         }
         Write::Delivery(record) => outbox::settle(connection, record).await?,
-        Write::Backoff(change) => crashes::back_off(connection, change).await?,
+        Write::Backoff(change) => {
+            if written.behind {
+                clock_set::correct(connection, &[change.due.source.0]).await?;
+            }
+            crashes::back_off(connection, change).await?;
+        }
         Write::SuspicionOver(id) => crashes::suspicion_over(connection, *id).await?,
         Write::Stopping => crashes::asked_to_stop(connection).await?,
         Write::Rules(known) => rules::forget_others(connection, known).await?,

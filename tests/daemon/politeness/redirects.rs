@@ -295,12 +295,38 @@ async fn of_robots_txt_at_redirects_little_is_kept_and_obeyed() {
     let closed = "SELECT count(*) FROM probes WHERE error LIKE 'robots.txt closes this page%'";
     assert!(world.number(closed).await > 0);
     assert!(asked(&site, "n20").iter().all(|visit| visit.seen.path == "/robots.txt"));
-    assert!(world.number("SELECT count(*) FROM robots").await <= 9);
     let bytes = world.number("SELECT sum(length(body)) FROM robots").await;
     assert!(bytes < 4_000, "{bytes} bytes are kept");
     let own =
         "SELECT count(*) FROM robots WHERE origin LIKE 'http://from.example:%' AND redirect_site IS NULL";
     assert_eq!(world.number(own).await, 1);
+}
+
+#[tokio::test]
+async fn a_page_that_waits_for_a_robots_txt_that_cannot_be_kept_is_probed_more_and_more_rarely() {
+    let world = World::new(7200.0).named(&["from.example", "target.example"]);
+    let site = Site::start(&world, |visit| {
+        let host = visit.seen.text("host").unwrap();
+        let (target, port) = (host.starts_with("target"), host.rsplit(':').next().unwrap());
+        match visit.seen.path.as_str() {
+            "/robots.txt" if target => Reply::ok(format!(
+                "User-agent: *\nCrawl-delay: 100\n{}",
+                "Disallow: /1234567\n".repeat(2_000)
+            )),
+            "/robots.txt" => Reply::new(404),
+            // At another address at each probe.
+            _ if !target => {
+                Reply::redirect(302, format!("http://target.example:{port}/{}", visit.seen.order))
+            }
+            _ => Reply::ok("<p>Text</p>"),
+        }
+    })
+    .await;
+    let daemon = world.start(&[page("s", &site.url_as("from.example", "/page"))]).await;
+    world
+        .until("SELECT max(error_streak) FROM sources WHERE state = 'backoff'", |streak| streak >= 2)
+        .await;
+    daemon.stop().await;
 }
 
 #[tokio::test]

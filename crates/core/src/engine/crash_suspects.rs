@@ -47,9 +47,11 @@ impl EquallySuspect {
     }
 
     fn choose(&mut self, id: SourceId, now: Timestamp) {
+        // Choices that a full step has delayed are made up for.
+        let planned = self.open_from().map_or(now, |from| from.max(now - ALL_WITHIN));
         self.next.remove(&id);
         self.chosen.insert(id);
-        self.last_choice = Some(now);
+        self.last_choice = Some(planned);
     }
 }
 
@@ -145,15 +147,16 @@ impl CrashSuspects {
         }
     }
 
-    /// Chooses suspects that wait, one of each number of deaths.
+    /// Chooses suspects that wait, of each number of deaths as many as may be chosen by now.
     pub fn take_next(&mut self, now: Timestamp) -> Vec<SourceId> {
-        let open = self.levels.values_mut().filter(|level| level.is_open(now));
-        let choose = |level: &mut EquallySuspect| {
-            let id = level.next.first().copied()?;
-            level.choose(id, now);
-            Some(id)
-        };
-        open.filter_map(choose).collect()
+        let mut chosen = Vec::new();
+        for level in self.levels.values_mut() {
+            while let Some(id) = level.next.first().copied().filter(|_| level.is_open(now)) {
+                level.choose(id, now);
+                chosen.push(id);
+            }
+        }
+        chosen
     }
 
     /// When a suspect that waits may be chosen, unless the end of another one comes first.
@@ -181,5 +184,22 @@ impl CrashSuspects {
         for level in self.levels.values_mut() {
             level.last_choice = level.last_choice.map(|at| at + by);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_suspects_are_chosen_in_time_also_if_steps_are_full_meanwhile() {
+        let t = |secs: i64| Timestamp::from_secs(1_794_787_200 + secs);
+        let suspect = |n| CrashSuspect { source: SourceId(n), deaths: 1, evidence: CrashEvidence::Beside };
+        let all: Vec<CrashSuspect> = (0..100).map(suspect).collect();
+        let mut suspects = CrashSuspects::new(&all);
+        let admitted = all.iter().filter(|it| suspects.admit(it.source, 0, t(0)) == Admission::Now);
+        assert_eq!(admitted.count(), 1);
+        assert_eq!(suspects.take_next(t(5)).len(), 50);
+        assert_eq!(suspects.take_next(t(60)).len(), 49);
     }
 }

@@ -218,7 +218,8 @@ impl Hosts {
         if let Some(&ix) = self.by_key.get(key) {
             return ix;
         }
-        let ix = self.free.pop_first().unwrap_or_else(|| {
+        let ix = self.free.pop_first();
+        let ix = ix.inspect(|&ix| self.at_mut(ix).key = Arc::clone(key)).unwrap_or_else(|| {
             self.hosts.push(Host::new(Arc::clone(key)));
             HostIx(u32::try_from(self.hosts.len() - 1).unwrap_or(u32::MAX))
         });
@@ -264,6 +265,10 @@ impl Hosts {
         let excess = with_delay.len().saturating_sub(MOST_WITH_DELAY);
         forgotten.extend(with_delay[..excess].iter().map(|&(_, ix)| ix));
         for &ix in &forgotten {
+            // A removed source may still have a place in its line.
+            if let Some(ready) = self.at(ix).listed {
+                self.ready.remove(&(ready, ix));
+            }
             *self.at_mut(ix) = Host::new("".into());
             self.refused.remove(&ix);
         }

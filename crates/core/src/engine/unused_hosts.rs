@@ -98,7 +98,21 @@ mod tests {
         assert!(forget(&mut hosts, &[true]).is_empty(), "a free number is no host");
         let again = [hosts.host(&key(8)), hosts.host(&key(5)), hosts.host(&key(9))];
         assert_eq!(again.map(|host| host.0), [5, 6, 7]);
+        assert_eq!(again.map(|host| hosts.key(host).to_string()), [8, 5, 9].map(|n| key(n).to_string()));
         assert_eq!(hosts.paused_until(HostIx(5)), None, "of the host that had the number");
+    }
+
+    #[test]
+    fn a_forgotten_host_with_a_parked_source_keeps_no_other_from_its_turn() {
+        let mut hosts = many(2);
+        hosts.occupy(HostIx(0));
+        hosts.park(HostIx(0), SourceId(1), false);
+        hosts.release(HostIx(0), t(-1));
+        hosts.push(HostIx(1), t(0), SourceId(2));
+        // The parked source was removed.
+        assert_eq!(forget(&mut hosts, &[false, true]), [0]);
+        assert_eq!(hosts.pop(t(0)), Some((HostIx(1), SourceId(2), false)));
+        assert_eq!((hosts.pop(t(0)), hosts.next()), (None, None));
     }
 
     #[test]
