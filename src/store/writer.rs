@@ -2,7 +2,7 @@
 //!
 //! Writes all queued items in one `BEGIN IMMEDIATE` transaction, and sends receipts after its commit. If
 //! the disk is full or the file is busy, it retries the same batch until that succeeds. So only committed
-//! writes are acknowledged. A write that SQLite refuses for its content is left out, see [`leave_out`].
+//! writes are acknowledged. A write that SQLite refuses for its content is left out, see `leave_out`.
 //! Another error that a retry cannot fix ends the task and the daemon.
 
 use std::collections::{HashMap, VecDeque};
