@@ -71,14 +71,14 @@ async fn a_backup_at_full_rate_restores_to_all_rows_up_to_its_moment() {
         let wanted = total.load(Ordering::SeqCst) + count;
         async move { until("more requests", || total.load(Ordering::SeqCst) >= wanted).await }
     };
+    let (sent, stopwatch) = (total.load(Ordering::SeqCst), Stopwatch::start());
     more(1_000).await;
     let copy = home.path("copy.db");
-    let (sent, stopwatch) = (total.load(Ordering::SeqCst), Stopwatch::start());
     let output = home.run(&["backup", copy.to_str().unwrap()]).await;
     assert!(output.status.success(), "{output:?}");
-    let sent = total.load(Ordering::SeqCst) - sent;
-    println!("{:.0} probes a second during the backup", sent as f64 / stopwatch.elapsed().as_secs_f64());
     more(500).await;
+    let sent = total.load(Ordering::SeqCst) - sent;
+    println!("{:.0} probes a second around the backup", sent as f64 / stopwatch.elapsed().as_secs_f64());
     // Not while the daemon runs.
     let refused = home.run(&["restore", copy.to_str().unwrap()]).await;
     assert_eq!(refused.status.code(), Some(69), "{refused:?}");
